@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read, write and convert the quantized weights of other packages.
 
-`blocks` has the GGUF block formats, such as Q4_K.
+The module `blocks` contains the GGUF block formats, such as Q4_K.
 """
 
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ __all__ = [
     "nvfp4",
 ]
 
-if not TYPE_CHECKING:  # with __getattr__, type checkers accept any name
+if not TYPE_CHECKING:  # type checkers would accept any name because of __getattr__
     _NAMES = {
         __name__: "awq bitsandbytes blocks compressed_tensors files gptq matmulnbits mlx "
         "mx nvfp4",

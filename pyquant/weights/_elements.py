@@ -28,17 +28,18 @@ if TYPE_CHECKING:
     from pyquant.weights.blocks import BlockFormat
     from pyquant.weights.files import StoredTensor
 
-# PIECE: elements to convert at a time; a multiple of 8, so that pieces begin at bytes.
-# SPAN: elements of blocks to decode at a time. RESIDENT: bytes in memory after reading.
+# PIECE is the number of elements that are converted at a time. It is a multiple of 8, so
+# that each piece begins at a byte. SPAN is the number of elements that are decoded from
+# blocks at a time. RESIDENT is the number of bytes that may stay in memory after reading.
 PIECE = 1 << 18
 SPAN = PIECE << 3
 RESIDENT = 1 << 23
-GATHERED = 1 << 18  # bytes of scattered rows to copy at a time
+GATHERED = 1 << 18  # number of bytes of scattered rows that are copied at a time
 PAGE = 1 << 12
 MAX_DIMS = 64  # NumPy's limit
 MAX_SIZE = 2**63 - 1
-# Largest numbers of tensors and of metadata keys in a file. The objects for so many tensors
-# need 400 MB.
+# Maximum numbers of tensors and of metadata keys in a file, to limit the memory. The Python
+# objects for MAX_TENSORS tensors need 400 MB.
 MAX_TENSORS, MAX_KEYS = 1 << 20, 1 << 16
 
 
@@ -51,7 +52,8 @@ class Mapped:
         from mmap import ACCESS_READ, mmap
 
         self.path: str = path
-        self._seen = (0, 0, 0)  # first byte, end and number of bytes read
+        # The first byte, the end, and the number of the bytes that were read.
+        self._seen = (0, 0, 0)
         with open_file(path) as file:
             self.size: int = file.seek(0, 2)
             if self.size == 0:
@@ -65,17 +67,18 @@ class Mapped:
         return self.memory
 
     def close(self) -> None:
-        """Release the memory; arrays that are views keep it alive."""
+        """Release the memory map. Arrays that are views of the map keep the map alive."""
         if self.memory is not None:
             with suppress(BufferError):
                 self.memory.close()
             self.memory = None
 
     def has_read(self, start: int, stop: int, touched: int | None = None) -> None:
-        """Count the bytes that were read, and release their pages when there are many.
+        """Count the bytes that were read; after RESIDENT bytes, release their pages.
 
-        Many small reads then leave as few resident pages as one large read. `touched` is
-        the size of the pages that were read, if the range also contains unread pages.
+        Many small reads then leave as few pages in memory as one large read. `touched` is
+        the number of bytes in the pages that were read. The default is the size of the
+        range from `start` to `stop`, which may also contain pages that were not read.
         """
         first, last, nbytes = self._seen
         touched = stop - start if touched is None else touched
@@ -98,10 +101,11 @@ _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a so
 
 
 def special_kind(path: str, *, replace: bool = False) -> str | None:
-    """Return the kind of a path that is not a regular file: "a FIFO".
+    """Return the kind of a path that is not a regular file, for example "a FIFO".
 
-    `None` means a regular file, or that the path does not exist. If a new file would
-    replace the path, a link in /dev counts as a device: /dev/stdout names an open file.
+    The result is `None` for a regular file and for a path that does not exist. `replace`
+    means that a new file will replace the path. A link in /dev then counts as a device,
+    because a link such as /dev/stdout names an open file.
     """
     folder = os.path.realpath(os.path.dirname(path))
     if replace and folder == "/dev" and os.path.islink(path):
@@ -112,7 +116,7 @@ def special_kind(path: str, *, replace: bool = False) -> str | None:
 
 
 def open_file(path: str) -> BufferedReader:
-    """Open a file to read it. A FIFO would block, and a device has no end."""
+    """Open a regular file to read it. Reject a FIFO, which would block, and a device."""
     kind = special_kind(path)
     if kind not in (None, "a folder"):  # `open` reports a folder
         raise OSError(errno.EINVAL, f"expected a regular file, got {kind}", path)
@@ -120,7 +124,7 @@ def open_file(path: str) -> BufferedReader:
 
 
 class Part(NamedTuple):
-    """A tensor of a file to write; `format` names its elements or its blocks."""
+    """A tensor to write. `format` names the type of the elements, or the block format."""
 
     name: str
     format: str
@@ -138,7 +142,7 @@ class Part(NamedTuple):
 
 
 def check_count(count: int) -> None:
-    """Refuse to write more tensors than the readers accept."""
+    """Raise an error for more tensors in a file than the readers of pyquant accept."""
     if count > MAX_TENSORS:
         expected = f"at most {MAX_TENSORS} tensors in a file"
         raise fail(ValueError, "weights", expected, count)
@@ -157,7 +161,7 @@ def bits_of(dtype: str) -> int:
 
 
 def sized(shape: tuple[int, ...]) -> bool:
-    """Return True if NumPy supports the shape."""
+    """Return True if NumPy supports an array of this shape."""
     size = prod([n for n in shape if n])
     return len(shape) <= MAX_DIMS and size * 8 <= MAX_SIZE
 
@@ -171,10 +175,11 @@ def decode(
     threads: int,
     copied: Array | None = None,
 ) -> None:
-    """Convert the elements from `first` on to `dtype`, and write them to `out`.
+    """Convert elements of a tensor to `dtype`, and fill `out` with the results.
 
-    `block` is the format of the elements, if they are stored in blocks. With `copied`, the
-    elements are read from these bytes instead of the file.
+    The index of the first element is `first`. `block` is the block format of the tensor, or
+    `None` for a tensor without blocks. `copied` has bytes of the tensor; if it is `None`,
+    the function reads the bytes from the file.
     """
     if block is not None:
         _decode_blocks(tensor, block, first, out, threads, copied)
@@ -209,7 +214,7 @@ def _decode_blocks(
     threads: int,
     copied: Array | None,
 ) -> None:
-    """Decode complete blocks from element `first` on, and write them to `out`."""
+    """Decode complete blocks, the first with element `first`, and fill `out`."""
     from pyquant.weights.blocks import swapped
 
     raw = tensor._bytes() if copied is None else copied
@@ -234,7 +239,7 @@ def decode_rows(
     dtype: str,
     threads: int,
 ) -> None:
-    """Decode scattered rows of whole bytes, and write them to `out`."""
+    """Decode the rows with the numbers `index`, each of complete bytes, and fill `out`."""
     table = tensor._bytes().reshape(tensor.shape[0], -1)
     size = table.shape[1]
     workers = 1 if threads == 1 else min(threads, _threads.cpu_count())
@@ -248,10 +253,11 @@ def decode_rows(
 
 
 def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
-    """Yield parts of an array in order, each of at most about `step` elements.
+    """Yield consecutive parts of an array, each of at most about `step` elements.
 
-    The function divides the first axis along which one index has at most `step` elements.
-    Parts of the last axis have a multiple of `unit` elements.
+    The function cuts the array along an axis. This axis is the first axis whose single
+    index selects at most `step` elements. Along the last axis, the number of elements in a
+    part is a multiple of `unit`.
     """
     if out.size == 0:
         return
@@ -268,7 +274,7 @@ def _places(out: Array, step: int, unit: int) -> Iterator[Array]:
 
 
 def index_of(rows: object, shape: tuple[int, ...], what: str = "tensor") -> Any:
-    """Return a slice with step 1, or an array of row numbers."""
+    """Convert an index of rows to a slice with step 1, or to an array of row numbers."""
     if not shape:
         raise fail(ValueError, "rows", f"None for a {what} of shape {shape}", type(rows))
     extent = shape[0]
@@ -290,13 +296,16 @@ def index_of(rows: object, shape: tuple[int, ...], what: str = "tensor") -> Any:
     if wrong.any():
         got = f"{array[wrong][0]}"
         raise fail(ValueError, "rows", f"numbers from 0 to {extent - 1}", got)
-    return array.astype(np.int64, copy=False)  # unsigned differences would wrap
+    return array.astype(np.int64, copy=False)  # a difference of row numbers may be negative
 
 
 def _piece(
     raw: Array, tensor: StoredTensor, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Return elements `a` to `b` of some bytes as `dtype`; `out` may hold the result."""
+    """Convert the elements with indices from `a` to `b - 1` in the bytes `raw` to `dtype`.
+
+    The result may be a view of `raw`, or `out`, or a new array.
+    """
     source = tensor._type or ""
     kind = TYPES[source].kind if source in TYPES else ""
     if kind == "float" or (kind == "integer" and TYPES[source].bits < 8):
@@ -319,16 +328,17 @@ def _piece(
     if found.dtype.name == dtype:
         return found
     if dtype in ("float16", "bfloat16") and found.dtype != np.float32:
-        found = _core.cast(found, "float32")  # round twice, via float32
+        found = _core.cast(found, "float32")  # 16-bit results are rounded from float32
     return _core.cast(found, dtype)
 
 
 def _narrow(
     raw: Array, source: str, a: int, b: int, dtype: str, out: Array | None
 ) -> Array:
-    """Decode narrow floats and integers.
+    """Convert narrow floats and integers.
 
-    Types that NumPy lacks are packed, and every fourth element begins at a byte.
+    Elements that no NumPy type represents are read as packed codes. The first packed code
+    has an index that is a multiple of 4, because every fourth element begins at a byte.
     """
     bits, codes = TYPES[source].bits, None
     if bits == 8:
@@ -346,7 +356,7 @@ def _narrow(
 
 
 def _packed(raw: Array, source: str, count: int) -> PackedArray:
-    """Return the first `count` codes of some bytes, as a view or copied to full words."""
+    """Return the first `count` codes in `raw`: a view, or a copy in full 32-bit words."""
     bits = TYPES[source].bits
     nbytes = -(-count * bits // 8)
     if bits == 4:
@@ -357,14 +367,14 @@ def _packed(raw: Array, source: str, count: int) -> PackedArray:
 
 
 def _powers() -> Array:
-    """Return the values of float8_e8m0fnu."""
+    """Return the values of the 256 codes of float8_e8m0fnu."""
     bits = np.arange(256, dtype=np.uint32) << 23
     bits[0], bits[255] = 1 << 22, 0x7FC00000
     return bits.view(np.float32)
 
 
 def readable(dtype: str) -> str:
-    """Return the type for reading values: float32 for bfloat16 without ml_dtypes."""
+    """Return `dtype`, but float32 instead of bfloat16 if ml_dtypes is not installed."""
     try:
         _core.dtype_named(dtype)
     except ImportError:
@@ -392,7 +402,8 @@ def copied_bytes(array: Array, bits: int) -> Iterator[Array]:
     """
     Yield the elements of an array as little-endian bytes, in parts.
 
-    16 bits of float32 values are bfloat16.
+    `bits` is the width of an element in the file. If it is 16 and the array has type
+    float32, the function rounds the elements to bfloat16.
     """
     size = array.dtype.itemsize if array.dtype.kind != "c" else array.dtype.itemsize // 2
     order = ">" if array.dtype.byteorder == ">" else "="

@@ -24,7 +24,8 @@ from pyquant.weights._elements import (
 )
 from pyquant.weights.files import StoredTensor
 
-# Element types: name, id, elements and bytes of a block, and for plain types the dtype.
+# Element types. A row has the name, the id, the numbers of elements and of bytes in a
+# block, and the dtype. The dtype is `None` for block formats.
 _ROWS = (
     *(("F32", 0, 1, 4, "float32"), ("F16", 1, 1, 2, "float16")),
     *(("BF16", 30, 1, 2, "bfloat16"), ("F64", 28, 1, 8, "float64")),
@@ -37,26 +38,29 @@ _BY_ID = {code: (name, block, nbytes, dtype) for name, code, block, nbytes, dtyp
 _IDS = {name: code for name, code, *_ in _ROWS}
 _NAMES = {dtype: name for name, *_, dtype in _ROWS if dtype}
 
-# Metadata types by number: a letter of the module struct; 8 is a string, 9 an array.
+# The index in _SCALARS is the number of a metadata type, and the letter is its format in
+# the module struct. Type 8 is a string, and type 9 is an array.
 _SCALARS = "BbHhIif?"
 _LETTERS = {**dict(enumerate(_SCALARS)), 10: "Q", 11: "q", 12: "d"}
 _NUMBERS = {np.dtype(letter): kind for kind, letter in _LETTERS.items()}
 _STRING, _ARRAY = 8, 9
-# Metadata types that become Python numbers: uint32, float32 and bool. The rest become
-# NumPy scalars, which keep the type. Negative Python integers are written as int32.
+# Numbers of these metadata types become Python numbers: uint32, float32 and bool. A
+# negative int32 also becomes a Python integer, because the writer stores a negative Python
+# integer as int32. All other numbers become NumPy scalars, so that their type is not lost.
 _PLAIN, _INT32 = (4, 6, 7), 5
 # Type ids that GPTQModel used for its own types before ggml assigned the ids.
 SHARED = (40, 41)
 _SPLIT = ("split.no", "split.count", "split.tensors.count")
 _PART = re.compile(r"(.*-)(\d{5})(-of-\d{5}\.gguf)", re.DOTALL)
-MAX_STRINGS = 1 << 22  # strings and nested arrays, which a reader skips one by one
+# Maximum number of strings and nested arrays, because the reader visits each one in a loop.
+MAX_STRINGS = 1 << 22
 MAX_DEPTH = 8
 MAX_DIMS = 4
 ALIGNMENT = 32
 
 
 class Metadata(Mapping[str, Any]):
-    """The metadata of a file; each value is read on access."""
+    """The metadata of a file. Each access reads the value from the file."""
 
     __slots__ = ("_places", "_reader")
 
@@ -67,7 +71,8 @@ class Metadata(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         """Return a value: a number, a string, an array of numbers or a list.
 
-        Numbers are NumPy scalars, except uint32, float32 and bool.
+        Numbers of the types uint32, float32 and bool are Python numbers. All other numbers
+        are NumPy scalars.
         """
         kind, at = self._places[key]
         return self._reader.value(kind, at)[0]
@@ -95,7 +100,7 @@ def read(file: Mapped) -> tuple[dict[str, StoredTensor], Metadata]:
 
 
 class _Reader:
-    """A reader for one byte order."""
+    """A reader of the header of a file in a given byte order."""
 
     def __init__(self, file: Mapped, order: Literal["<", ">"]) -> None:
         self.file = file
@@ -123,7 +128,10 @@ class _Reader:
         return int(self.words[size].unpack_from(self.file.opened(), at)[0])
 
     def _count(self, at: int, most: int, each: int, what: str) -> int:
-        """Read and check the number of items. An item has at least `each` bytes."""
+        """Read a number of items. Raise an error if the file has no room for the items.
+
+        An item has at least `each` bytes, and at most `most` items are allowed.
+        """
         count = self._word("Q", at)
         most = min(most, max(self.file.size - at, 0) // each)
         if count > most:
@@ -151,7 +159,7 @@ class _Reader:
         return places, at
 
     def _after(self, kind: int, at: int, depth: int) -> int:
-        """Return the position after a value, without reading it."""
+        """Return the byte position after a value, without reading the value."""
         if kind == _STRING:
             return self._after_strings(at, 1)
         if kind == _ARRAY:
@@ -193,7 +201,7 @@ class _Reader:
         try:
             for _ in range(count):
                 at += 8 + length(memory, at)[0]
-        except (struct.error, OverflowError):  # a string exceeds the file
+        except (struct.error, OverflowError):  # the end of a string is beyond the file
             at = self.file.size + 1
         if at > self.file.size:
             at = self.file.size
@@ -201,7 +209,7 @@ class _Reader:
         return at
 
     def value(self, kind: int, at: int) -> tuple[Any, int]:
-        """Read a value that was skipped before, and return the position after it."""
+        """Return a value, which `_after` has checked, and the byte position after it."""
         if kind == _STRING:
             return self._string(at)
         if kind != _ARRAY:
@@ -238,7 +246,7 @@ class _Reader:
         return value
 
     def _tensors(self, count: int, at: int) -> tuple[dict[str, tuple[Any, ...]], int]:
-        """Read type, shape, offset and position of each tensor."""
+        """Read the type, the shape, the offset and the header position of each tensor."""
         found: dict[str, tuple[Any, ...]] = {}
         memory = self.file.opened()
         rests = [struct.Struct(f"{self.order}{n}QIQ") for n in range(MAX_DIMS + 1)]
@@ -262,9 +270,9 @@ class _Reader:
     def _placed(
         self, found: dict[str, tuple[Any, ...]], data: int, alignment: int
     ) -> dict[str, StoredTensor]:
-        """Check that tensors are within the file and do not overlap.
+        """Check that tensors are within the file and do not overlap, and return them.
 
-        A tensor of an unknown type extends to the next tensor or to the end.
+        A tensor of an unknown type extends to the next tensor or to the end of the file.
         """
         size = self.file.size
         tensors: dict[str, StoredTensor] = {}
@@ -303,11 +311,12 @@ class _Reader:
     def _foreign(
         self, falling: list[tuple[Any, ...]], data: int, alignment: int
     ) -> set[int]:
-        """Return ids of block types that have another meaning in this file.
+        """Return the type ids that have another meaning in this file.
 
-        If blocks of a type do not fill the bytes up to the next tensor, the id has another
-        meaning. The last tensor proves nothing, because any bytes may follow and files may
-        be truncated. It counts only for ids that several programs use.
+        An id has another meaning if the blocks of its type do not fill the bytes up to the
+        next tensor. The last tensor is checked only for the ids in SHARED, which several
+        programs use. For all other ids, the check would fail for a truncated file and for a
+        file with additional bytes at its end.
         """
         found: set[int] = set()
         limit = self.file.size
@@ -326,7 +335,7 @@ class _Reader:
 
 
 def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the other parts of a split model. `path` must be the first."""
+    """Return the paths of all parts of a split model, except `path`, the first part."""
     count = metadata.get("split.count", 1)
     if not isinstance(count, (int, np.integer)) or count <= 1:
         return []
@@ -339,13 +348,13 @@ def parts_of(path: str, metadata: Mapping[str, Any]) -> list[str]:
 
 
 def unsplit(path: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the keys ``split.*``, unless `path` is the name of a part of a split model."""
+    """Return the metadata, without the keys ``split.*`` if `path` does not name a part."""
     split = () if _PART.fullmatch(path) else _SPLIT
     return {key: value for key, value in metadata.items() if key not in split}
 
 
 def header(items: list[Part], metadata: Mapping[str, Any]) -> tuple[bytes, list[Part], int]:
-    """Return the bytes before the data, the tensors in order, and the alignment."""
+    """Return the bytes before the data, the tensors in file order, and the alignment."""
     check_count(len(items))
     alignment = metadata.get("general.alignment", ALIGNMENT)
     if isinstance(alignment, np.integer):
@@ -382,7 +391,7 @@ def _text(value: str) -> bytes:
 
 
 def _written(value: Any, key: str) -> tuple[int, bytes]:
-    """Return the type and the bytes of a value."""
+    """Return the number of the metadata type of a value, and its bytes in a file."""
     if isinstance(value, str):
         return _STRING, _text(value)
     if isinstance(value, (list, tuple)) and value and all(type(v) is str for v in value):

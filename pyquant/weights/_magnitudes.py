@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     _Places = tuple[slice, ...]
     _Take = Callable[[_Places, Floats], None]
 
-# Elements of a slab: many, because each slab costs a call, but few enough for the memory of
-# the results. COPIED: elements of a slab with NaN or infinities, which is copied.
+# SLAB is the number of elements in a slab, the part of an array that one call of the core
+# processes. SLAB is large, because each call costs time, and small enough for the memory of
+# the results. A slab with NaN or infinities is copied in parts of COPIED elements.
 SLAB, COPIED = 1 << 20, 1 << 16
 
 
 def real_array(x: ArrayLike, *, even: bool) -> Array:
-    """Return an array of real numbers with a last axis; `even` requires an even extent."""
+    """Return an array of real numbers that has an axis.
+
+    Raise an error without an axis, or if `even` is true and the last extent is odd.
+    """
     array: Array = _core.as_reals(x, "x")
     if array.ndim == 0:
         raise fail(ValueError, "x", "at least one dimension", "shape ()")
@@ -36,17 +40,17 @@ def real_array(x: ArrayLike, *, even: bool) -> Array:
 
 
 def grid_of(shape: tuple[int, ...], block_size: int) -> tuple[int, ...]:
-    """Return the shape of the blocks along the last axis."""
+    """Return the number of blocks along each axis. Blocks are along the last axis."""
     return (*shape[:-1], -(-shape[-1] // block_size))
 
 
 def each_slab(take: _Take, x: Array, block_size: int, threads: SupportsIndex) -> None:
     """
-    Pass the largest magnitudes of all blocks, with their positions, to `take`.
+    Pass the positions of blocks, and the largest magnitudes in the blocks, to `take`.
 
     Magnitudes are rounded to float32. For a block with NaN or infinity, the magnitude is
-    NaN or infinity.
-    Several threads may call `take` at a time, with disjoint positions.
+    NaN or infinity. Several threads may call `take` at a time, and no position occurs in
+    two calls.
     """
     count = integer(threads, "threads", 1)
     if x.size == 0:
@@ -73,7 +77,7 @@ def _take_slab(take: _Take, x: Array, places: _Places, block: tuple[int, ...]) -
             slice(whole.start + part.start, whole.start + part.stop)
             for whole, part in zip(places, within, strict=True)
         )
-        # The core returns no magnitudes for a slab with NaN or infinities.
+        # NumPy finds the magnitudes, because the core rejects NaN and infinities.
         numbers = np.abs(_core.cast(x[some], "float32"))
         starts = range(0, numbers.shape[-1], block[-1])
         take(inner, np.maximum.reduceat(numbers, starts, axis=-1))
@@ -83,12 +87,13 @@ def slabs(
     shape: tuple[int, ...], block: tuple[int, ...], most: int
 ) -> Iterator[tuple[_Places, _Places]]:
     """
-    Yield parts of complete blocks: the slices of their elements and of their blocks.
+    Divide an array into parts, and yield two tuples of slices for each part.
 
-    `block` has the extents of a block. Parts are in C order. A part has at most `most`
-    elements, or is a single block.
+    The first tuple selects the elements of a part, and the second tuple selects its blocks.
+    A part consists of complete blocks. `block` has the extents of a block. Parts are in C
+    order. A part has at most `most` elements, unless it is a single block.
     """
-    if 0 < prod(shape) <= most:  # one part, as for most arrays
+    if 0 < prod(shape) <= most:  # most arrays are a single part
         counts = [-(-n // u) for n, u in zip(shape, block, strict=True)]
         yield tuple([slice(0, n) for n in shape]), tuple([slice(0, n) for n in counts])
         return

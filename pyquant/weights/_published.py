@@ -18,31 +18,38 @@ if TYPE_CHECKING:
     _Finder = Callable[[Mapping[str, Any], str], Iterator["Found"]]
 
 REALS = ("float32", "float64", "float16", "bfloat16")
-# Suffixes of names: of a narrow float tensor, of its scale, and of the original tensor.
-# Values are codes times the scale, even if its name contains "inv".
+# A row has three suffixes of names: of a narrow float tensor, of the tensor of its scale,
+# and of the original tensor. The comment names the packages that use these suffixes. Values
+# are codes times the scale, even if the name of the scale contains "inv".
 SCALES = (
     ("", "_scale", ""),  # compressed-tensors, FBGEMM, ModelOpt, ComfyUI
     ("", "_scale_inv", ""),  # DeepSeek, Qwen, MiniMax
-    (".weight", ".scale", ".weight"),  # DeepSeek, without the package transformers
-    (".weight", ".scale_weight", ".weight"),  # ComfyUI, earlier files
+    (".weight", ".scale", ".weight"),  # DeepSeek's own format, without transformers
+    (".weight", ".scale_weight", ".weight"),  # older files of ComfyUI
     (".weight", ".qscale_weight", ".weight"),  # Mistral
     (".weight", ".weights_scaling_factor", ".weight"),  # TensorRT-LLM
     ("._data", "._scale", ""),  # optimum-quanto
     ("._weight_qdata", "._weight_scale", ".weight"),  # torchao
 )
-MARKER = "scaled_fp8"  # a float8 tensor with this name marks files of ComfyUI
-MAX_CONFIG = 1 << 24  # largest size of a config.json in bytes
+MARKER = "scaled_fp8"  # a float8 tensor with this name marks a file of ComfyUI
+MAX_CONFIG = 1 << 24  # maximum number of bytes in a config.json
 
 
 class _Format(NamedTuple):
     """
-    Names of a format.
+    Conditions by which the codes of a published format are recognised.
 
-    A tensor has the format if its name ends with `codes`, its type is one of `types`, and
-    a tensor with one of the suffixes `needs` exists with one of the types `scales`. No
-    types means all types. No tensor may have a suffix of `without`, and `fits` must
-    return true for the codes and their scales. `formats` are the possible formats of
-    `pyquant.weights.from_tensors`, or the title of a format that pyquant does not read.
+    Codes have the format if the following conditions are true:
+
+    - The name of the codes ends with `codes`, and their type is one of `types`.
+    - A tensor with the type `scales` has the name of the codes, but with a suffix from
+      `needs` in place of `codes`.
+    - No tensor has a suffix from `without` in place of `codes`.
+    - `fits` returns true for the codes and the scales.
+
+    Empty `types` or `scales` allow all types. `rest` has the suffixes of optional tensors.
+    `formats` are the possible formats of `pyquant.weights.from_tensors`, or the title of a
+    format that pyquant does not read.
     """
 
     formats: tuple[str, ...] | str
@@ -56,8 +63,8 @@ class _Format(NamedTuple):
 
 
 def _packs_outputs(codes: Any, scales: Any) -> bool:
-    """Return true if 32-bit words hold eight outputs, as AWQ stores them."""
-    shape = getattr(scales, "shape", ())  # the format checks the shape
+    """Return true if a 32-bit word contains the codes of eight outputs, as in AWQ."""
+    shape = getattr(scales, "shape", ())  # AWQ's reader checks the complete shape later
     return bool(shape and codes.shape[-1:] == (shape[-1] // 8,))
 
 
@@ -108,11 +115,12 @@ FORMATS = (
 
 
 def _words(*words: str) -> re.Pattern[str]:
-    """Return a pattern for words of a name, which dots and underscores separate."""
+    """Return a pattern that finds one of `words` between dots or underscores in a name."""
     return re.compile(rf"(?:^|[._]+)(?:{'|'.join(words)})(?![^._])", re.IGNORECASE)
 
 
-# Words for the roles of tensors. Tensors of one weight differ only in these words.
+# Words in the names of tensors that describe the role of a tensor in a weight. The names of
+# all tensors of a weight are equal, except for these words.
 _SCALE = ("scales?", "scaling", "scb", "absmax")
 _ZERO = ("zeros?", "qzeros", "points?", "shift")
 _CODES = ("q?weights?", "w", "q", "q?data", "packed", "codes", "blocks")
@@ -129,7 +137,7 @@ class Found(NamedTuple):
     name : str
         Name of the original tensor, such as "layers.0.up_proj.weight".
     parts : dict
-        Names of the tensors of the weight. The key of the codes is "codes".
+        Names of the tensors of the weight, by role. The key of the codes is "codes".
     formats : tuple of str
         Formats of `from_tensors` that have tensors of these names, types and shapes.
     fault : str or None
@@ -145,7 +153,7 @@ class Found(NamedTuple):
 def type_of(tensor: Any) -> str:
     """Return the name of the element type, or the format for blocks and unknown types.
 
-    A tensor of a weight file has the name of its type even without ml_dtypes.
+    A `StoredTensor` has a name for its element type even if ml_dtypes is not installed.
     """
     if hasattr(tensor, "_type"):  # a StoredTensor
         return str(tensor._type or tensor.format)
@@ -158,12 +166,12 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
     """
     Find the quantized weights of a checkpoint.
 
-    Names, types and shapes of the tensors decide; their elements are not read.
+    The function uses the names, types and shapes of the tensors, and reads no elements.
 
     Parameters
     ----------
     tensors : mapping
-        Names to arrays, or to tensors of `pyquant.open_weights`.
+        A mapping from names to arrays, or to tensors of `pyquant.open_weights`.
     known : collection of str, optional
         Names of tensors to ignore.
 
@@ -171,8 +179,8 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
     ------
     Found
         A weight: its `name` for `from_tensors`, the names of its tensors, and its possible
-        formats. A weight that pyquant does not read has a `fault`. Narrow floats without a
-        scale have a fault, too.
+        formats. A weight that pyquant does not read has a `fault`. A narrow float tensor
+        without a scale is also a weight with a `fault`.
 
     Examples
     --------
@@ -186,7 +194,7 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
     taken = {*known}
 
     def by_name(find: _Finder) -> Iterator[Found]:
-        """Yield the first result for each name that no weight has yet."""
+        """Call `find` for each tensor without a weight, and yield the first result."""
         names = (one for one in tensors if isinstance(one, str) and one not in taken)
         return chain.from_iterable(islice(find(tensors, one), 1) for one in names)
 
@@ -197,7 +205,7 @@ def find(tensors: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[Fo
 
 
 def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
-    """Return all ways to read the weight with a name, or with the name of its layer."""
+    """Return all ways to read a weight. `name` is its name, or the name of its layer."""
     weight = f"{name}.weight" if name else "weight"
     bases = (name, name.removesuffix("weight").removesuffix("."), weight)
     found: list[Found] = []
@@ -213,9 +221,9 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
 
 
 def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Yield a weight for each format that fits the codes with a name."""
+    """Yield a weight for each format in FORMATS that the tensor `name`, as codes, fits."""
     for row in FORMATS:
-        dotted = f".{name}"  # a weight may have no name
+        dotted = f".{name}"  # suffixes begin with a dot, but a weight may have no name
         base = dotted.removesuffix(row.codes)
         if (row.codes and base == dotted) or not _has_type(tensors[name], row.types):
             continue
@@ -244,7 +252,7 @@ def _has_type(tensor: Any, types: tuple[str, ...]) -> bool:
 
 
 def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Find the weight of the codes `name`, by the name of their scale."""
+    """Find the weight with the codes `name`, if a scale has one of the names in SCALES."""
     for scale, original in _scale_names(tensors[name], name).items():
         if scale not in tensors:
             continue
@@ -262,7 +270,10 @@ def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
 
 
 def _scale_names(tensor: Any, name: str) -> dict[str, str]:
-    """Map each possible name of the scale of codes to the name of the original tensor."""
+    """Return a dict from possible names of the scale to the name of the original tensor.
+
+    `tensor` and `name` are the codes and the name of the codes.
+    """
     spellings = {"int8": 2, "uint8": 1}.get(type_of(tensor), 0)
     narrow = _kind_of(tensor) == "float" and not name.endswith(MARKER)
     return {
@@ -273,7 +284,7 @@ def _scale_names(tensor: Any, name: str) -> dict[str, str]:
 
 
 def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Found]:
-    """Find codes and scales with equal names, except words like "weight" and "scale"."""
+    """Find codes and scales whose names differ only in words like "weight" and "scale"."""
     scales = {
         _ROLES.sub("", name): name
         for name in tensors
@@ -298,7 +309,7 @@ def _related(tensors: Mapping[str, Any], taken: Collection[str]) -> Iterator[Fou
 
 
 def _unscaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Find narrow floats without a scale."""
+    """Yield a weight with a fault if the tensor has narrow floats. No scale was found."""
     if _kind_of(tensors[name]) != "float" or not _scale_names(tensors[name], name):
         return
     expected = " or ".join([*_scale_names(tensors[name], name)][:2])
@@ -309,7 +320,7 @@ def _unscaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
 
 
 def _kind_of(tensor: Any) -> str | None:
-    """Return "real", "integer", "float" or "exponent"; `None` for unknown types."""
+    """Return the kind of the element type, for example "real", or `None` if unknown."""
     row = dtypes.TYPES.get(type_of(tensor))
     return row.kind if row is not None else None
 
@@ -322,11 +333,12 @@ def _has_axes(tensor: Any) -> bool:
 
 
 def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[int]:
-    """Return the sizes that programs choose to divide an extent into a number of groups.
+    """Return the likely sizes of groups, from an extent and the number of groups.
 
-    The last group may be short. A single group has the size of the extent. Likely sizes are
-    powers of two, and if `even` is true the size of equal groups, which compressed-tensors
-    assumes. If no power of two fits, the function returns all sizes that fit.
+    The last group may be short. The size of a single group is the extent. The likely sizes
+    are the powers of two that make `groups` groups. If `even` is true, the quotient of the
+    extent and the number of groups is also likely, because compressed-tensors assumes this
+    quotient. If no size is likely, the function returns all sizes that fit.
     """
     sizes = range(max(1, extent), extent + groups)
     if groups > 1:
@@ -338,7 +350,7 @@ def likely_sizes(extent: int, groups: int, *, even: bool = False) -> Sequence[in
 
 
 def group_size(extent: int, groups: int, *, even: bool = False) -> int | None:
-    """Return the likely size of groups, or `None` if several sizes fit, or no size."""
+    """Return the only likely size of groups, or `None` if several or no sizes fit."""
     sizes = likely_sizes(extent, groups, even=even)
     return sizes[0] if len(sizes) == 1 else None
 
@@ -350,12 +362,13 @@ def block_shape(
     remedy: str = "config.json can state it as group_size or weight_block_size",
 ) -> tuple[int, ...]:
     """
-    Return the extents of the block that shares a scale, from the shapes of both.
+    Return the extents of a block of codes that shares a scale.
 
-    `scales` is the shape of one scale, of one for each index of axis 0, or of a grid.
-    `stated` has block sizes from the configuration of the model, for the last axes. The
-    function raises ValueError if the shapes do not fit. If several sizes fit, the message
-    ends with `remedy`.
+    `shape` is the shape of the codes. `scales` is the shape of the scales. There is one
+    scale, or a scale for each index of axis 0, or a grid with a scale for each block.
+    `stated` has the block sizes in the configuration of the model. A stated size has an
+    extent for each of the last axes. The function raises ValueError if the shapes do not
+    fit, or if several block sizes fit. In the second case, the message ends with `remedy`.
     """
     if prod(scales) == 1:
         return tuple(max(1, n) for n in shape)
@@ -371,11 +384,12 @@ def block_shape(
         if len(sizes) == len(shape)
     }
     fitting = {sizes for sizes, grid in grids.items() if grid == scales}
-    # All sizes that exceed the extent of an axis mean one block.
+    # Sizes that reach the extent of an axis are equivalent: each makes one block.
     if len({tuple(map(min, sizes, shape)) for sizes in fitting}) == 1:
         return min(fitting)
     counts = [*zip(shape, scales, strict=True)]
-    # Sizes of blocks along several axes are powers of two, because programs choose them.
+    # Programs choose powers of two for blocks that are longer than 1 along several axes.
+    # For blocks along the last axis only, equal groups are also likely.
     even = all(count in (1, n) for n, count in counts[:-1])
     likely = [
         sorted({one[axis] for one in fitting}) or likely_sizes(n, count, even=even)
@@ -401,7 +415,7 @@ def block_shape(
 
 
 def listed(sizes: Sequence[int]) -> str:
-    """Return sizes as text."""
+    """Return a list of sizes as text for an error message."""
     if isinstance(sizes, range) and len(sizes) > 1:
         return f"{sizes[0]} to {sizes[-1]}"
     return " or ".join(map(str, sizes))
@@ -410,8 +424,9 @@ def listed(sizes: Sequence[int]) -> str:
 def stated_in(path: str, text: object = None) -> dict[str, set[Any]]:
     """Return the facts about quantization in the configuration of a model.
 
-    The configuration is the JSON text `text`, and the file config.json in the folder of
-    `path`. Keys of the result are "sizes" (of blocks), "format" and "bits"."""
+    The configuration consists of the JSON text `text` and of the file config.json in the
+    folder of `path`. The result has sets of all values that the configuration states. The
+    keys are "sizes" (extents of blocks), "format" and "bits"."""
     texts: list[Any] = [text]
     file = os.path.join(os.path.dirname(path), "config.json")
     if path != "-" and os.path.isfile(file) and os.path.getsize(file) <= MAX_CONFIG:
@@ -423,12 +438,12 @@ def stated_in(path: str, text: object = None) -> dict[str, set[Any]]:
             for key, fact in _stated(json.loads(one)) if one is not None else ():
                 found.setdefault(key, set()).add(fact)
         except (TypeError, ValueError, RecursionError):
-            continue  # not JSON, or of another form
+            continue  # the text is not JSON, or the JSON value has an unexpected structure
     return found
 
 
 def _stated(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield key and value of each statement in a JSON value, for `stated_in`."""
+    """Yield the key and the value of each fact in a JSON value, for `stated_in`."""
     if isinstance(value, list):
         yield from chain.from_iterable(map(_stated, value))
     for key, one in value.items() if isinstance(value, dict) else ():

@@ -56,7 +56,8 @@ FORMATS = {
 }
 MAX_HEADER = 100_000_000
 FIELDS = ("dtype", "shape", "data_offsets")
-# Most objects and arrays in a header, and most elements in them, to limit memory.
+# Maximum number of objects and arrays in a header, and maximum number of elements in all of
+# the objects and arrays, to limit the memory.
 MAX_NESTED, MAX_ELEMENTS = 3 * MAX_TENSORS, 10 * MAX_TENSORS
 _FORMAT = re.compile(r"\w{1,40}", re.ASCII)
 
@@ -100,7 +101,7 @@ def read(file: Mapped) -> tuple[dict[str, StoredTensor], dict[str, str]]:
 
 
 def _object(pairs: list[tuple[str, object]]) -> object:
-    """Return a JSON object as a dict, or the fields of a tensor as a small tuple."""
+    """Convert a JSON object to a dict, or a description of a tensor to a small tuple."""
     found = _once(pairs)
     return tuple(map(found.get, FIELDS)) if found.keys() == {*FIELDS} else found
 
@@ -125,7 +126,7 @@ def _metadata(said: object, path: str) -> dict[str, str]:
 
 
 def _tensor(file: Mapped, end: int, name: str, fields: object) -> StoredTensor:
-    """Check the fields of a tensor."""
+    """Check the fields that describe a tensor, and return the tensor."""
     path = file.path
     format, shape, offsets = fields if type(fields) is tuple else (None, None, None)
     if type(format) is not str or not _FORMAT.fullmatch(format):
@@ -144,12 +145,12 @@ def _tensor(file: Mapped, end: int, name: str, fields: object) -> StoredTensor:
 
 
 def _are_sizes(values: Any) -> TypeGuard[list[int]]:
-    """Return True for a list of integers that 64 bits hold."""
+    """Return True for a list of integers in the range of uint64."""
     return type(values) is list and all(type(n) is int and 0 <= n < 1 << 64 for n in values)
 
 
 def _check_places(file: Mapped, due: int, tensors: dict[str, StoredTensor]) -> None:
-    """Check that the tensors are contiguous and fill the file."""
+    """Check that the tensors fill all bytes of the file after the header, without gaps."""
     path, size = file.path, file.size
     placed = [(one._start, one.nbytes, name) for name, one in tensors.items()]
     for start, nbytes, name in sorted(placed):
@@ -164,7 +165,7 @@ def _check_places(file: Mapped, due: int, tensors: dict[str, StoredTensor]) -> N
 
 
 def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
-    """Return the file of each tensor from a ``.index.json``, and its metadata."""
+    """Read a ``.index.json``. Return the file name of each tensor, and the metadata."""
     try:
         with open_file(path) as file:
             text = file.read(MAX_HEADER + 1)
@@ -182,13 +183,13 @@ def read_index(path: str) -> tuple[dict[str, str], dict[str, object]]:
         outside = file.startswith("/") or ".." in parts or parts <= {"", "."}
         if outside or set(file) & set("\\:\0") or not _is_text(file):
             raise fault(path, 0, "a file in the folder", repr(file[:100]), name)
-        names[name] = normpath(file)  # "./a" is "a"
+        names[name] = normpath(file)  # for example "./a" becomes "a"
     said = index.get("metadata")
     return names, said if type(said) is dict else {}
 
 
 def _is_text(name: str) -> bool:
-    """Return True if a string contains no lone surrogates."""
+    """Return True if the operating system can encode a string as a file name."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -199,10 +200,11 @@ def _is_text(name: str) -> bool:
 def header(
     items: Sequence[Part], metadata: Mapping[str, object]
 ) -> tuple[bytearray, list[Part]]:
-    """Return the bytes before the data, and the tensors by descending element size.
+    """Return the bytes before the data, and the tensors in the order of the data.
 
-    This order aligns each tensor to its element size. The function appends to one buffer,
-    because the text may be large.
+    Tensors with larger elements are first, so that the position of each tensor is a
+    multiple of its element size. The function appends to one buffer, because the text may
+    be large.
     """
     check_count(len(items))
     for key, value in metadata.items():

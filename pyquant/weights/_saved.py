@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     _Item = tuple[Part, Array]
 
 PARTS = ("scale", "zero_point", "offset")
-# Types of less than a byte that safetensors files store packed.
+# Types with elements of less than 8 bits that safetensors files store without unused bits.
 WHOLE = ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
 
 def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> None:
-    """Write a temporary file in the target folder, and rename it."""
+    """Write tensors to a temporary file in the folder of `path`, and rename the file."""
     for name in weights:
         if type(name) is not str:
             raise fail(TypeError, "weights", "strings for names", type(name))
@@ -55,10 +55,10 @@ def write(path: str, weights: Mapping[str, Any], metadata: dict[str, Any]) -> No
 
 @contextmanager
 def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
-    """Yield a temporary file for each path, and then rename the files in this order.
+    """Yield a temporary file for each path, and then rename each file to its path.
 
-    All files are complete on the disk before any is renamed. A failure removes the
-    temporary files.
+    Before the first file is renamed, all files are complete on the disk. Files are renamed
+    in the order of `paths`. An error removes the temporary files that are left.
     """
     for path in paths:
         folder, kind = os.path.dirname(path), special_kind(path, replace=True)
@@ -89,7 +89,7 @@ def replacing(*paths: str) -> Iterator[list[BufferedWriter]]:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Replace the temporary name in a system error by the final name `path`."""
+    """In an OSError, replace the name of the temporary file by `path`, its final name."""
     try:
         yield
     except OSError as error:
@@ -105,7 +105,10 @@ def _write_item(file: BufferedWriter, part: Part, data: Any, alignment: int) -> 
 
 
 def _blocks(name: str, value: Any) -> _Item:
-    """Return a tensor of a GGUF file from a format and bytes."""
+    """Return the description and the data of a tensor for a GGUF file.
+
+    `value` is an array, a stored tensor, or a pair of a format and the bytes of its blocks.
+    """
     if not isinstance(value, (tuple, StoredTensor)):
         return _plain(name, value)
     if isinstance(value, tuple) and _is_pair(value) and value[0] == "bfloat16":
@@ -133,7 +136,7 @@ def _blocks(name: str, value: Any) -> _Item:
 
 
 def _shown(pair: tuple[Any, ...]) -> str:
-    """Describe, for an error message, a tuple that is no format with bytes."""
+    """Describe a tuple for an error message. It is no pair of a format and an array."""
     if len(pair) != 2:
         return f"a tuple of {len(pair)}"
     format, data = getattr(pair[0], "name", pair[0]), pair[1]
@@ -144,7 +147,7 @@ def _shown(pair: tuple[Any, ...]) -> str:
 
 
 def _is_pair(value: Any) -> bool:
-    """Return True for a tuple of two: a format or its name, and any object."""
+    """Return True for a pair of a format, or of a string, and any object."""
     if not isinstance(value, tuple) or len(value) != 2:
         return False
     return isinstance(getattr(value[0], "name", value[0]), str)
@@ -157,7 +160,7 @@ def _as_it_is(name: str, value: StoredTensor) -> _Item:
 
 
 def _rounded(name: str, value: Any) -> _Item:
-    """Return a bfloat16 tensor with the rounded elements of a float32 array."""
+    """Describe a bfloat16 tensor, and return it with a float32 array to round."""
     array = _core.plain(value, "weights")
     if array.dtype.newbyteorder("=") != np.float32:
         got = f"{dtypes.described(array)} for {name[:100]!r}"
@@ -166,7 +169,7 @@ def _rounded(name: str, value: Any) -> _Item:
 
 
 def _plain(name: str, value: Any) -> _Item:
-    """Return a tensor with the elements of an array."""
+    """Return the description and the data of a tensor for an array of numbers."""
     array = _core.plain(value, "weights")
     dtype = dtypes.name_of(array.dtype)
     if dtype is None or array.dtype.kind in "OSUMm" or array.dtype.names:
@@ -177,7 +180,10 @@ def _plain(name: str, value: Any) -> _Item:
 
 
 def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Item]:
-    """Return the tensors to write. Record types that safetensors lacks in `metadata`."""
+    """Return the tensors to write, and add a record for `read` to `metadata`.
+
+    The record describes packed arrays, parameters, and types that safetensors lacks.
+    """
     items: list[_Item] = []
     records: dict[str, Any] = {}
     for name, value in weights.items():
@@ -214,7 +220,7 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
 
 
 def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
-    """Return a tensor, as bytes if safetensors lacks its type or it does not fill bytes."""
+    """Return a tensor; as uint8, if safetensors cannot store its type or number of bits."""
     if part.format not in dtypes.TYPES or (
         part.format in _safetensors.FORMATS.values()
         and array.size * bits_of(part.format) % 8 == 0
@@ -226,7 +232,7 @@ def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
 
 
 def read(file: WeightFile, name: str) -> Array | PackedArray | QParams:
-    """Return the object that was written under a name."""
+    """Return the object that `write_weights` wrote with a name."""
     text = file.metadata.get(RECORDS, "{}")
     try:
         records = json.loads(text)

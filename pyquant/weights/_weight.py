@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     _Read = Callable[..., tuple[str, dict[str, Array], "Planar | Scaled"]]
 
 _WORD = 32
-# Bits of a code and zero point of the GGUF formats that convert to other formats.
+# GGUF format -> number of bits of a code, and the zero point. Weights can be converted from
+# and to these formats.
 _BLOCKS = {"Q4_0": (4, 8), "Q4_1": (4, 0), "Q8_0": (8, 128)}
 # Name of a format -> its module.
 FORMATS = {
@@ -49,17 +50,18 @@ FORMATS = {
 # Formats that `convert` writes: they store zero points or biases.
 WRITTEN = [name for name in FORMATS if name not in ("bitsandbytes", "mx", "nvfp4")]
 REALS = ("float32", "float16", "bfloat16")
-LARGEST = (1 << 31) - 1  # largest extent and group size
-# Elements to process at a time, where one call of the core does not suffice.
+LARGEST = (1 << 31) - 1  # maximum extent of an axis, and maximum size of a group
+# Number of elements that are processed at a time, if one call of the core is not enough.
 _TILE = 1 << 15
 
 
 class Planar(NamedTuple):
     """
-    The common form of all formats: ``(code - zero_point) * scale + bias``.
+    The common form of weights with groups: ``(code - zero_point) * scale + bias``.
 
-    Codes are unsigned and have `bits` bits. Parameters have the dimensions of the codes,
-    with groups in place of inputs. Zero points may be one number.
+    Codes are unsigned and have `bits` bits. The arrays of scales, zero points and biases
+    have the shape of the codes, except that the axis of the inputs has an index for each
+    group. The zero point may also be a number for all groups.
     """
 
     codes: PackedArray | Bytes
@@ -67,10 +69,12 @@ class Planar(NamedTuple):
     axis: int  # axis of the inputs
     scale: Array
     zero_point: Bytes | PackedArray | int
-    block_size: int  # inputs in a group
-    groups: npt.NDArray[np.int64] | None = None  # group of each input; None: in order
+    block_size: int  # number of inputs in a group
+    # The group of each input; None if inputs are in the order of their groups.
+    groups: npt.NDArray[np.int64] | None = None
     bias: Array | None = None
-    by_steps: bool = False  # round each step to the 16-bit type of the scales
+    # True: if the results have the 16-bit type of the scales, each operation is rounded.
+    by_steps: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,21 +88,22 @@ class Planar(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """Extent of the other axis."""
+        """Extent of the axis of the outputs."""
         return self.codes.shape[1 - self.axis]
 
     def write(self, out: Array, threads: SupportsIndex) -> None:
-        """Write the values, with a row for each output."""
+        """Write the values to `out`, which has a row for each output."""
         target, bias = out.T if self.axis == 0 else out, self.bias
         kinds = [one.dtype.newbyteorder("=") for one in (self.scale, out)]
         if bias is None or not self.by_steps or kinds[0] != kinds[1]:
             _decode(self, target, threads)
         else:
             _decode(self._replace(bias=None), target, threads)
-            _add(bias, target.reshape(*bias.shape, self.block_size))  # a view
+            # The result of `reshape` is a view, so that _add changes `out`.
+            _add(bias, target.reshape(*bias.shape, self.block_size))
 
     def taken(self, index: Any) -> Planar:
-        """Return some outputs."""
+        """Return the weight of the outputs that an index selects."""
         given = self.codes, self.scale, _settled(self), self.bias
         across = 0 if self.axis else 1
         codes, scale, zero, bias = (_taken(one, index, across) for one in given)
@@ -109,8 +114,8 @@ class Scaled(NamedTuple):
     """
     Codes with the scales of blocks: ``(code - zero_point) * scale``.
 
-    Scales and zero points have the dimensions of the codes, with blocks in place of codes.
-    Codes may have one dimension: the elements of the weight in C order.
+    The arrays of scales and zero points have as many axes as the codes, and an element for
+    each block. Codes with one dimension are the elements of the weight in C order.
     """
 
     codes: PackedArray | Array
@@ -119,10 +124,11 @@ class Scaled(NamedTuple):
     blocks: tuple[int, ...]  # extents of a block
     zero_point: Array | np.int16 | None = None
     codebook: Floats | None = None
-    # The scale of the tensor, and true if the scales of blocks are divided by it.
+    # The scale of the tensor, and a flag. If the flag is true, scales of blocks are divided
+    # by the scale of the tensor. Otherwise, scales of blocks are multiplied by it.
     tensor_scale: tuple[np.float32, bool] | None = None
-    factor: np.float32 | None = None  # applies to rounded products
-    rows: npt.NDArray[np.intp] | None = None  # row numbers, for codes with one dimension
+    factor: np.float32 | None = None  # multiplies the values after rounding to float32
+    rows: npt.NDArray[np.intp] | None = None  # selected rows of codes with one dimension
 
     @property
     def axis(self) -> int:
@@ -142,7 +148,7 @@ class Scaled(NamedTuple):
         return self.blocks[-1]
 
     def write(self, out: Array, threads: SupportsIndex) -> None:
-        """Write the values."""
+        """Write the values to `out`."""
         if self.tensor_scale is not None:
             scale, divides = self.tensor_scale
             scales = _core.dequantize(self.scale, scale, inverse=divides, threads=threads)
@@ -168,7 +174,7 @@ class Scaled(NamedTuple):
             self._write_elements(out)
 
     def _write_elements(self, out: Array) -> None:
-        """Write the values of selected rows, or to any strides, from codes of rank 1."""
+        """Write the values for codes with one dimension: selected rows, or any strides."""
         size, inner = self.block_size, prod(self.shape[1:])
         step = max(size, _TILE // size * size)
         places = [(out, 0)]
@@ -188,7 +194,7 @@ class Scaled(NamedTuple):
                 to.flat[begin:end] = made[start + begin - first * size :][: end - begin]
 
     def taken(self, index: Any) -> Scaled:
-        """Return some rows."""
+        """Return the weight of the rows that an index selects."""
         codes = self.codes
         if codes.ndim < len(self.shape):
             return self._replace(rows=np.arange(self.shape[0])[index])
@@ -200,8 +206,9 @@ class Scaled(NamedTuple):
         )
 
     def parameters(self, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
-        """Return scales, zero points and blocks of some rows. Each row gets its own scales,
-        because rows may begin within a block."""
+        """Return scales, zero points, and extents of a block, for some rows. If the rows
+        have different scales, each row gets its own scales, because the first row may be
+        inside a block."""
         given, (across, *inner) = (self.scale, self.zero_point), self.blocks
         if len(self.scale) == 1 and across > 1:
             return (*given, self.blocks)
@@ -219,7 +226,10 @@ def _numbers(index: Any, extent: int) -> npt.NDArray[np.intp]:
 
 
 def _taken(values: Any, index: Any, axis: int) -> Any:
-    """Return the values at some indices along axis 0 or 1. Numbers and `None` stay."""
+    """Return the values at some indices along axis 0 or 1.
+
+    If `values` is a number or `None`, return it unchanged.
+    """
     if isinstance(values, PackedArray):
         return _taken_codes(values, index, axis)
     if not isinstance(values, np.ndarray):
@@ -232,13 +242,13 @@ def _taken(values: Any, index: Any, axis: int) -> Any:
 def _taken_codes(codes: PackedArray, index: Any, axis: int) -> Any:
     """Return the packed codes at some indices along axis 0 or 1."""
     shape, layout, each, numbers = codes.shape, codes.layout, 1, index
-    if len(shape) == 1:  # a row may begin within a word
+    if len(shape) == 1:  # unpack complete words, because a row may begin inside a word
         if not isinstance(index, slice):
             return unpack(codes)[index]
         start, stop, _ = index.indices(shape[0])
         first, last = start // _WORD * _WORD, min(-(-stop // _WORD) * _WORD, shape[0])
         return unpack(codes[first:last])[start - first : stop - first]
-    if layout.axis == axis:  # a word holds several indices
+    if layout.axis == axis:  # a word contains the codes of several indices
         each, given = _WORD // codes._how[2], _numbers(index, shape[axis])
         index, where = np.unique(given // each, return_inverse=True)
         numbers = where * each + given % each
@@ -282,9 +292,9 @@ class Weight:
 
     format: str
     _tensors: dict[str, Array]
-    # The common form for each expert, or a function that reads it from the tensors.
+    # The common form of each expert's weight, or a function that returns these forms.
     _forms: tuple[Planar | Scaled, ...] | _Read
-    _stacked: bool = False  # True: the first axis has the experts
+    _stacked: bool = False  # True: the indices of the first axis are experts
 
     @property
     def _each(self) -> tuple[Planar | Scaled, ...]:
@@ -302,7 +312,7 @@ class Weight:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weight: (outputs, inputs), or with experts as the first axis."""
+        """Shape of the weight: (outputs, inputs), or (experts, outputs, inputs)."""
         made = self._each[0]
         shape = made.shape[::-1] if made.axis == 0 else made.shape
         return (len(self._each), *shape) if self._stacked else shape
@@ -343,7 +353,8 @@ class Weight:
         Returns
         -------
         dict
-            Arrays by the names of the format, which begin with `name` and a dot.
+            A mapping from names to arrays. A name consists of `name`, a dot, and the name
+            of the tensor in the format.
 
         Examples
         --------
@@ -373,19 +384,20 @@ class Weight:
         dtype : dtype_like, optional
             float32 (the default), float64, float16 or bfloat16.
         out : ndarray, optional
-            Array for the result, of that shape and type. Any strides are allowed.
+            Array for the result, with the shape and type of the result. Any strides are
+            allowed.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
         Returns
         -------
         ndarray
-            Array of shape `shape`, with the selected rows only, or `out`.
+            `out`, or an array of shape `shape`, but with the selected rows only.
 
         Notes
         -----
-        Values are ``(code - zero_point) * scale``, rounded to float32 (to float64 for
-        float64 results), then to `dtype`.
+        Values are ``(code - zero_point) * scale``. They are rounded to float32, and then to
+        `dtype`. float64 results are rounded to float64 only.
 
         Examples
         --------
@@ -396,7 +408,7 @@ class Weight:
         >>> w.dequantize([1])[:, :5]
         array([[0., 1., 2., 3., 4.]], dtype=float32)
         """
-        if dtype is None and isinstance(out, np.ndarray):  # its byte order does not matter
+        if dtype is None and isinstance(out, np.ndarray):  # `out` may have any byte order
             kind = _check.real_dtype(dtypes.name_of(out.dtype) or out.dtype, "out")
         else:
             kind = _check.real_dtype("float32" if dtype is None else dtype)
@@ -404,7 +416,7 @@ class Weight:
         count, scattered = integer(threads, "threads", 1), None
         if rows is not None:
             index = index_of(rows, shape, "weight")
-            if len(shape) == 1 and isinstance(each[0], Planar):  # decode complete groups
+            if len(shape) == 1 and isinstance(each[0], Planar):  # rows may cut groups
                 some: Array = self.dequantize(dtype=kind, threads=count)[index]
                 if out is None:
                     return some
@@ -425,7 +437,7 @@ class Weight:
         else:
             made = np.empty(shape, kind)
         places: Any = zip(each, made if self._stacked else [made], strict=True)
-        if scattered is not None:  # a few rows at a time
+        if scattered is not None:  # limit the memory for copies of the codes
             step = max(1, _TILE * 16 // max(1, prod(shape[1:])))
             parts = [slice(at, at + step) for at in range(0, len(scattered), step)]
             places = ((each[0].taken(scattered[one]), made[one]) for one in parts)
@@ -442,15 +454,15 @@ class Weight:
         -------
         dict
             ``x`` (a `pyquant.PackedArray` of uint4 or uint2 in the layout of ONNX, or a
-            uint8 array), ``x_scale``, ``x_zero_point``, ``axis`` and ``block_size``. The
-            operator returns the type of the scales, with the values of `dequantize` for
-            that type.
+            uint8 array), ``x_scale``, ``x_zero_point``, ``axis`` and ``block_size``. With
+            these arguments, the operator returns values of the type of the scales. The
+            values equal the results of `dequantize` for this type.
 
         Raises
         ------
         ValueError
-            If the operator does not support the weight: codes of other widths, inputs out
-            of the order of their groups, or biases.
+            If the operator does not support the weight. It supports codes of 2, 4 and 8
+            bits, and inputs in the order of their groups. It supports no biases.
 
         Examples
         --------
@@ -498,9 +510,10 @@ class Weight:
         Raises
         ------
         ValueError
-            If the format cannot store the weight: codes of other widths, groups that do not
-            fill blocks, zero points other than 8 (Q8_0: 128; Q4_1: 0), or scales beyond
-            float16.
+            If the format cannot store the weight. The formats require codes of 4 bits
+            (Q8_0: 8 bits) and groups that consist of complete blocks. Every zero point must
+            be 8 (Q8_0: 128; Q4_1: 0). Only Q4_1 stores biases. Every scale and every bias
+            must be exact in float16.
 
         Examples
         --------
@@ -546,7 +559,10 @@ class Weight:
 
 
 def _halves(numbers: Array, name: str, times: int) -> npt.NDArray[np.float16]:
-    """Return scales as float16, and repeat each one; an inexact scale raises an error."""
+    """Convert scales to float16, and repeat each scale `times` times in its row.
+
+    Raise an error for a scale that float16 does not represent exactly.
+    """
     with np.errstate(all="ignore"):
         made = numbers.astype(np.float16)
     wrong = made.astype(numbers.dtype) != numbers
@@ -569,7 +585,7 @@ def _add(bias: Array, groups: Array) -> None:
 
 
 def _decode(made: Planar, target: Array, threads: SupportsIndex) -> None:
-    """Write the values to an array that has the axes of the codes."""
+    """Write the values to an array with the shape of the codes."""
     how: dict[str, Any] = {"out": target, "threads": threads}
     if made.groups is None:
         how |= {"axis": made.axis, "block_size": made.block_size, "offset": made.bias}
@@ -589,7 +605,7 @@ def _settled(made: Planar) -> Bytes | int:
 
 
 def _parts(made: Planar) -> Iterator[slice]:
-    """Yield slices of rows. Each slice begins at a word, if rows are packed."""
+    """Yield slices of rows. Each slice begins at the first code of a packed word."""
     rows, extent = made.shape
     step = max(_WORD, _TILE // max(extent, 1) // _WORD * _WORD)
     for first in range(0, rows, step):
@@ -604,7 +620,10 @@ def _each(given: Any, place: Any) -> Any:
 
 
 def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
-    """Return the name of a tensor of a weight, from the name of the weight or its layer."""
+    """Return the name of a tensor of a weight.
+
+    `name` is the name of the weight or of its layer, and `key` is the name in the format.
+    """
     layer = "" if name == "weight" else name.removesuffix(".weight")
     full = f"{layer}.{key}" if layer else key
     short = f"{name}{key.removeprefix('weight')}"  # for names like "experts.up_proj"
@@ -612,7 +631,7 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
 
 
 def tensor_of(tensors: Mapping[str, Any], name: str, key: str) -> Any:
-    """Return a tensor of a weight; `None` if it is missing."""
+    """Return a tensor of a weight, or `None` if the tensor is missing."""
     _check_names(tensors, name)
     return tensors.get(joined(name, key, tensors))
 
@@ -620,7 +639,7 @@ def tensor_of(tensors: Mapping[str, Any], name: str, key: str) -> Any:
 def keys_in(
     tensors: Mapping[str, Any], name: str, *known: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the first of several tuples of keys whose tensors all exist, else the last."""
+    """Return the first tuple of keys with a tensor for each key, or else the last tuple."""
     for keys in known:
         if all(tensor_of(tensors, name, key) is not None for key in keys):
             return keys
@@ -628,7 +647,7 @@ def keys_in(
 
 
 def by_name(names: tuple[str, ...], *arrays: Any) -> dict[str, Array]:
-    """Return a dict from names to arrays, without arrays that are `None`."""
+    """Return a dict from names to arrays. Omit names with `None` in place of an array."""
     named = zip(names, arrays, strict=True)
     return {name: array for name, array in named if array is not None}
 
@@ -645,17 +664,17 @@ def from_tensors(
         Names to arrays, or to tensors of `pyquant.open_weights`.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. `find` lists the names.
-        Default: the tensors have the names of the format, such as "qweight".
+        By default, the names of the tensors have no prefix, for example "qweight".
     format : str, optional
-        Name of a format, see `convert`. Default: the only format with tensors of these
-        names, types and shapes.
+        Name of a format, see `convert`. Default: the format that the names, types and
+        shapes of the tensors determine.
     **options
         Arguments of ``from_tensors`` in the module of the format, such as `group_size`.
 
     Returns
     -------
     Weight
-        The weight. It refers to the arrays.
+        The weight. It refers to the arrays without a copy.
 
     Examples
     --------
@@ -681,7 +700,7 @@ def from_tensors(
 
 
 def _module_in(tensors: Mapping[str, Any], name: str) -> str:
-    """Return the module that reads a weight."""
+    """Return the name of the only module that reads the weight `name`."""
     found = _published.find_one(tensors, name)
     formats = [one for each in found for one in each.formats]
     modules = [*dict.fromkeys(FORMATS.get(one, one) for one in formats)]
@@ -710,29 +729,35 @@ def convert(
     Parameters
     ----------
     weight : Weight or tuple
-        A weight; or a GGUF format, Q4_0, Q4_1 or Q8_0, and the uint8 bytes of its blocks,
-        with a row for each output.
+        A weight. Or a pair of a GGUF format (Q4_0, Q4_1 or Q8_0) and the uint8 bytes of
+        blocks, with a row for each output.
     format : str
         Format of the result: "awq", "compressed_tensors", "gptq", "gptq_v2", "gptq_p",
         "matmulnbits" or "mlx".
     **options
-        "gptq": ``wrap=True`` stores a zero point of 0 as ``2**bits - 1``, else an error.
-        "mlx": `group_size`, 32, 64 or 128. "matmulnbits": `block_size`, a power of two from
-        16. Both must divide the groups of `weight`; the default is the largest.
+        "gptq": with ``wrap=True``, a zero point of 0 is stored as ``2**bits - 1``. By
+        default, a zero point of 0 raises an error.
+        "mlx": `group_size` is 32, 64 or 128. "matmulnbits": `block_size` is a power of two,
+        at least 16. The size must divide the group size of `weight`. The default is the
+        largest size that does.
 
     Returns
     -------
     Weight
-        A weight with equal float32 values; "mlx" does not keep the sign of 0. Scales keep
-        their type.
+        A weight whose float32 values equal the values of `weight`, except that "mlx" does
+        not keep the sign of 0. Scales keep their type.
 
     Raises
     ------
     ValueError
-        If the format cannot store the weight: codes of other widths, extents that do not
-        fill words, or biases. "awq" and "mlx" also cannot store a short last group, or
-        inputs out of the order of their groups. "mlx" stores biases in the type of the
-        scales, and groups of a multiple of 32 inputs.
+        If the format cannot store the weight, for one of these reasons:
+
+        - The format does not have codes of this number of bits.
+        - The codes of a row or column do not fill 32-bit words.
+        - The weight has biases. Only "mlx" stores biases, with the type of the scales.
+        - "awq" and "mlx": the last group is short, or inputs are not in the order of their
+          groups.
+        - "mlx": the number of inputs in a group is not a multiple of 32.
 
     Examples
     --------
@@ -749,7 +774,10 @@ def convert(
 
 
 def _module_of(format: object, known: Iterable[str]) -> tuple[Any, dict[str, str]]:
-    """Return the module of a format, and the argument `format` if the module has one."""
+    """Return the module of a format, and the keyword arguments for its functions.
+
+    A module for several formats needs the argument `format`.
+    """
     name = _check.choice(format, "format", known)
     module = import_module(f"pyquant.weights.{FORMATS[name]}")
     several = list(FORMATS.values()).count(FORMATS[name]) > 1
@@ -766,11 +794,12 @@ def make(
     *,
     stacks: bool = True,
 ) -> Weight:
-    """Return a weight from tensors, which may have a first axis of experts.
+    """Return a weight from tensors, or a weight of several experts along a first axis.
 
-    `read` returns the format, the checked tensors and the common form of one weight. If
-    `stacks` is false, `read` accepts arrays of any rank. `names` maps keys to full names
-    that differ from the usual ones.
+    `read` gets the tensors of one expert, and returns the format, the checked tensors and
+    the common form. If `stacks` is false, the format has no experts, and `read` gets arrays
+    of any number of dimensions. `names` maps a key to the full name of a tensor if this
+    name does not follow from the name of the weight.
     """
     _check_names(tensors, name)
     usual = {key: joined(name, key, tensors) for key in (*needed, *rest)}
@@ -815,16 +844,17 @@ def repacked(
     layout: str = "words",
     columns: int | None = None,
 ) -> Array:
-    """Transpose codes so that inputs are along `axis`, and pack them along `along`.
+    """Transpose a matrix of codes so that `axis` is the axis of the inputs, and pack it.
 
-    `columns` is the number of words in a row, which may be larger than necessary.
+    A word contains consecutive codes along axis `along`. `columns` is the number of words
+    in a row of the result. It may be larger than necessary; the remaining words are 0.
     """
     turned = axis != made.axis
     row = LAYOUTS[layout]
     shape = made.shape[::-1] if turned else made.shape
     rows, needed = row.shape(shape, along, made.bits)
     words = np.zeros((rows, columns or needed), row.words[0])
-    target = words.T if turned else words  # axes like made.codes
+    target = words.T if turned else words  # a view with the axes of made.codes
     here = 1 - along if turned else along
     to = Layout(layout, axis=here, bits=made.bits)
     for part in _parts(made):
@@ -838,17 +868,17 @@ def repacked(
 
 
 def small_codes(packed: PackedArray) -> Bytes:
-    """Unpack a few codes to bytes, without ml_dtypes."""
+    """Unpack a small array of codes to uint8. Unlike `unpack`, never use ml_dtypes."""
     return _core.dequantize(packed, 1.0).astype(np.uint8)
 
 
 def zero_codes(made: Planar) -> Bytes:
-    """Return zero points with the shape of the scales."""
+    """Return the zero points as uint8, with the shape of the scales."""
     return np.broadcast_to(np.asarray(_settled(made), np.uint8), made.scale.shape)
 
 
 def along(made: Planar, axis: int) -> tuple[Array, Bytes]:
-    """Return scales and zero points with groups along an axis."""
+    """Return scales and zero points, transposed if groups are not along `axis`."""
     turned = made.axis != axis
     each = (made.scale, zero_codes(made))
     scale, zeros = (np.ascontiguousarray(one.T if turned else one) for one in each)
@@ -856,7 +886,7 @@ def along(made: Planar, axis: int) -> tuple[Array, Bytes]:
 
 
 def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
-    """Pack a small array of codes to words."""
+    """Pack a small array of codes to words along an axis."""
     made: Words = pack(
         np.ascontiguousarray(codes), Layout(layout, axis=along, bits=bits)
     ).data
@@ -867,8 +897,9 @@ def quantized_words(made: Planar, layout: str, along: int, threads: SupportsInde
     """
     Quantize the real numbers in ``made.codes``, and pack the codes into words.
 
-    The inputs are along the first axis. Like the packing of GPTQ and AWQ, the function
-    rounds each step of ``(x + zero * scale) / scale``, then to an integer, half to even.
+    The first axis is the axis of the inputs. The codes are ``(x + zero * scale) / scale``.
+    Each operation is rounded, and the quotient is then rounded to an integer, half to even.
+    The packages of GPTQ and AWQ compute codes with these operations.
     """
     x: Any = made.codes
     zero: Any = made.zero_point
@@ -896,7 +927,7 @@ def quantized_words(made: Planar, layout: str, along: int, threads: SupportsInde
 
 
 def planar_of(weight: Weight | tuple[BlockFormat, Bytes]) -> Planar:
-    """Return the common form of a weight of a module or of GGUF blocks."""
+    """Return the common form of a `Weight`, or of a pair of a GGUF format and blocks."""
     if isinstance(weight, Weight):
         return weight._planar
     if isinstance(weight, tuple) and len(weight) == 2:
@@ -936,10 +967,10 @@ def require(
     short: bool = True,
     uneven: bool = True,
 ) -> None:
-    """Raise an error if a target does not support a property of a weight.
+    """Raise an error if the format `target` does not support a property of a weight.
 
-    The properties are the width of codes, biases, inputs out of the order of their groups,
-    a short last group, and a number of groups that does not follow from the group size.
+    `widths` are the supported numbers of bits of a code. The other arguments state whether
+    the format supports biases, inputs out of the order of their groups, and so on.
     """
     groups, size = made.scale.shape[made.axis], made.block_size
     got: object
@@ -962,7 +993,7 @@ def require(
 
 
 def require_whole(extent: int, bits: int, name: str, what: str, target: str) -> None:
-    """Raise an error if codes do not fill their words."""
+    """Raise an error if `extent` codes of `bits` bits do not fill 32-bit words."""
     least = _WORD // gcd(_WORD, bits)
     if extent % least:
         raise fail(ValueError, name, f"{what} that {least} divides for {target}", extent)
@@ -972,7 +1003,7 @@ def require_whole(extent: int, bits: int, name: str, what: str, target: str) -> 
 
 
 def values_of(value: Any, name: str) -> Array:
-    """Return real numbers to quantize; Python numbers become float32."""
+    """Convert an argument to an array of real numbers. Python numbers become float32."""
     made: Array = _core.as_reals(value, name)
     if not isinstance(value, (np.ndarray, np.generic)) and made.dtype == np.float64:
         made = _core.cast(made, "float32")
@@ -983,9 +1014,10 @@ def extrema_of(
     x: Array, block: tuple[int, ...], whole: Array, name: str
 ) -> npt.NDArray[np.float64]:
     """
-    Return the extremes of blocks of `x`.
+    Return the lowest and the highest value of each block of `x`.
 
-    `x` is a part of `whole`. An error message contains the index in `whole`.
+    `x` is a part of `whole`. The message for a value that is not finite contains the index
+    of the value in `whole`.
     """
     try:
         return _core.extrema(x, block)
@@ -995,7 +1027,7 @@ def extrema_of(
 
 
 def refuse_nonfinite(x: Array, name: str) -> None:
-    """Raise an error about the first value that is not finite, if any."""
+    """Raise an error if a value of `x` is not finite. Describe the first such value."""
     try:
         _core.extrema(x, tuple(max(1, n) for n in x.shape))
     except ValueError as error:
@@ -1003,7 +1035,7 @@ def refuse_nonfinite(x: Array, name: str) -> None:
 
 
 def scales_of(value: Any, name: str, dtype: str) -> Array:
-    """Return scales as an array of a type, from that type or from its bytes as uint8."""
+    """Return scales with type `dtype`. A uint8 array is viewed with this type."""
     made: Array = _core.plain(value, name)
     kind: np.dtype[Any] = _core.dtype_named(dtype)
     if made.dtype not in (kind, np.uint8):
@@ -1013,7 +1045,7 @@ def scales_of(value: Any, name: str, dtype: str) -> Array:
 
 
 def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
-    """Return an array of one of the types. Bytes become two float4_e2m1fn elements each."""
+    """Return an array with one of the types. A byte becomes two float4_e2m1fn elements."""
     made = array(value, name, (*types, "uint8", "int8", "int32"))
     if made.ndim == 0:
         raise fail(ValueError, name, "at least one dimension", "shape ()")
@@ -1032,13 +1064,13 @@ def word_array(value: Any, name: str) -> Words:
 
 
 def check_shape(one: Array, name: str, wanted: tuple[int, ...]) -> None:
-    """Raise an error for an array of another shape."""
+    """Raise an error if the shape of an array is not `wanted`."""
     if one.shape != wanted:
         raise fail(ValueError, name, f"shape {wanted}", one.shape)
 
 
 def check_range(codes: Array, name: str, least: int, most: int) -> None:
-    """Raise an error for codes out of range."""
+    """Raise an error for a code that is not in the range from `least` to `most`."""
     low, high = codes.min(initial=least), codes.max(initial=least)
     if low < least or high > most:
         at = codes.argmin() if low < least else codes.argmax()
@@ -1048,7 +1080,7 @@ def check_range(codes: Array, name: str, least: int, most: int) -> None:
 
 
 def matrix_of(one: Array | Weight, name: str) -> tuple[int, int]:
-    """Return the extents of a matrix."""
+    """Return the numbers of rows and columns. Raise an error for other dimensions."""
     if len(one.shape) != 2:
         raise fail(ValueError, name, "two dimensions", f"shape {one.shape}")
     rows, columns = one.shape
@@ -1082,8 +1114,9 @@ def blocks_of(
 ) -> int:
     """Return the number of inputs in a group; raise an error if several numbers fit.
 
-    If `order` has the group of each input, the result does not affect values. If `even` is
-    true, the size of equal groups also fits, not only a power of two.
+    `order` has the group of each input, or is `None` for inputs in the order of groups.
+    With `order`, the result does not affect values. `even` has the meaning of the argument
+    of `likely_sizes`.
     """
     if group_size is not None:
         size = integer(group_size, "group_size", 1, LARGEST)
@@ -1109,9 +1142,10 @@ def blocks_of(
 
 
 def order_of(g_idx: ArrayLike | None, name: str, inputs: int, groups: int) -> Words | None:
-    """Return the argument g_idx as an array, or `None` if inputs are in order of groups.
+    """Check `g_idx`, the group of each input, and return it as an array.
 
-    A g_idx of -1 for all inputs also means that order.
+    Return `None` if `g_idx` is `None` or -1 for all inputs. Inputs are then in the order of
+    their groups.
     """
     if g_idx is None:
         return None
@@ -1127,7 +1161,7 @@ def order_of(g_idx: ArrayLike | None, name: str, inputs: int, groups: int) -> Wo
 
 
 def groups_of(order: Words | None, groups: int, size: int) -> npt.NDArray[np.int64] | None:
-    """Return the group of each input, or `None` for ordered groups of one size."""
+    """Return the group of each input, or `None` for groups of `size` consecutive inputs."""
     if order is None or (
         -(-order.size // size) == groups
         and np.array_equal(order, np.arange(order.size) // size)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write AWQ weights, as AutoAWQ stores them for its GEMM kernels.
 
-``qweight`` and ``qzeros`` contain eight outputs in a 32-bit word, in the order 0 2 4 6 1 3
-5 7 from the lowest four bits. For K inputs and N outputs their shapes are (K, N / 8) and
-(K / group, N / 8); ``scales`` has shape (K / group, N). Values are ``(code - zero_point) *
-scale``. AutoAWQ's layouts "gemv" and "gemv_fast" differ and are not supported.
+A weight has K inputs, N outputs, and G inputs in a group. ``qweight`` has shape
+(K, N / 8), ``qzeros`` has shape (K / G, N / 8), and ``scales`` has shape (K / G, N). A
+32-bit word of ``qweight`` or ``qzeros`` contains the codes of eight outputs. From the
+lowest four bits, the outputs are 0 2 4 6 1 3 5 7. Values are ``(code - zero_point) *
+scale``. AutoAWQ's layouts "gemv" and "gemv_fast" are not supported.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``qweight`` and ``qzeros`` of int32 or uint32, and ``scales`` of
-        float16, float32 or bfloat16; or arrays of several experts along a first axis.
+        A mapping from names to arrays: ``qweight`` and ``qzeros`` of int32 or uint32, and
+        ``scales`` of float16, float32 or bfloat16. The arrays may have an additional first
+        axis for several experts.
     name : str, optional
-        Name of the layer, without the last part of the names. Default: no name.
+        Name of the layer, with which the names begin. Default: no name.
 
     Examples
     --------
@@ -57,7 +59,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
 
 
 def _read(qweight: Any, qzeros: Any, scales: Any) -> tuple[str, dict[str, Array], Planar]:
-    """Check that all tensors match."""
+    """Check that the tensors match each other, and return their common form."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
     scale = array(scales, "scales", REALS)
@@ -93,9 +95,9 @@ def pack(
 
     Notes
     -----
-    ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
-    float64 if `x` is float64), like AutoAWQ. Values out of range become 0 or 15; AutoAWQ
-    corrupts neighbouring codes.
+    Codes are ``round_half_even((x + zero * scale) / scale)``, like in AutoAWQ. Each
+    operation is rounded to float32, or to float64 if `x` is float64. Codes out of range
+    become 0 or 15. In AutoAWQ, they corrupt the other codes of the word.
 
     Examples
     --------
@@ -127,7 +129,7 @@ def _made(words: Array, zeros: Bytes, scale: Array) -> Weight:
 
 
 def _size_of(inputs: int, groups: int) -> int:
-    """Return the number of inputs in a group. AWQ has no short groups."""
+    """Return the number of inputs in a group. All groups have an equal number."""
     size = max(1, inputs // max(1, groups))
     if size * groups != inputs:
         expected = f"groups that divide {inputs} inputs"

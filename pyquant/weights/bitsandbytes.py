@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of bitsandbytes: NF4, FP4 and rows of int8.
 
-bitsandbytes is not imported. Tensor names follow its safetensors files.
+The package bitsandbytes is not imported. Tensors have the names that the package uses in
+safetensors files.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ __dir__: object = __all__.copy
 _BOOKS = {"nf4": "nf4", "fp4": "fp4_bnb"}
 _BLOCKS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NESTED_BLOCK = 256
-# Types of packed codes in files (quant_storage), beside uint8. uint16 has the bits of
-# bfloat16, if ml_dtypes is not installed.
+# Types of the tensor with packed codes (quant_storage), in addition to uint8. If ml_dtypes
+# is not installed, a bfloat16 tensor is read as uint16.
 _STORAGE = ("int8", "uint16", *REALS)
 _STATES = {name: f"weight.quant_state.bitsandbytes__{name}" for name in _BOOKS}
 _CODED = ("weight", "weight.absmax", "weight.quant_map")
 _NESTED = ("weight.nested_absmax", "weight.nested_quant_map")
 _ROWS = ("weight", "SCB")
-_STEP = np.float32(0.007874015718698502)  # 1 / 127
-# Smallest divisor, and 1. They are arrays, which NumPy reads faster than numbers.
+_STEP = np.float32(0.007874015718698502)  # bitsandbytes' constant for 1 / 127
+# The smallest divisor, and 1. They are arrays, because NumPy reads arrays faster.
 _LEAST, _ONE = np.array(1e-38, np.float32), np.array(1, np.float32)
 _MOST = float(np.finfo(np.float32).max)
-_PIECE = 1 << 16  # elements of a small buffer, a multiple of any block size
-_PART = 1 << 20  # elements of a large buffer, which threads share
+_PIECE = 1 << 16  # number of elements in the buffer of np.nditer
+# Number of elements that are quantized at a time, enough for several threads. It is a
+# multiple of all block sizes.
+_PART = 1 << 20
 
 
 # ---- 4 bits ----
@@ -71,28 +74,31 @@ def quantize(
         Number of elements in C order that share a scale: 32, 64 (the default), 128, 256,
         512, 1024, 2048 or 4096.
     quant_type : {"nf4", "fp4"}, optional
-        The table of the codes.
+        The table with the value of each code.
     nested : bool, optional
-        True: also quantize scales to 8 bits in blocks of 256. Default False.
+        True: also quantize the scales to 8 bits, in blocks of 256 scales. Default False.
     offset : float, optional
-        For `nested`: the number that is subtracted from the scales. Default: their mean,
-        with float64 sums.
+        With `nested`: the number that is subtracted from the scales before they are
+        quantized. Default: the mean of the scales, computed in float64.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        Codes and scales, with the type of `x`.
+        Codes and scales. The weight also stores the name of the type of `x`.
 
     Notes
     -----
-    For a block with largest magnitude m, the quotient is ``x * (1 / max(m, 1e-38))``, and
-    ``x / max(m, 1e-38)`` for a short block, in float32. The code is the index of the
-    nearest number, and at a tie of the lower one. The bytes equal bitsandbytes 0.50.2.
-    Nested scales differ: bitsandbytes' mean depends on PyTorch's order of additions, and
-    its CPU code does not find the nearest of 256 numbers. pyquant finds the nearest, like
-    bitsandbytes on GPUs.
+    Let m be the largest magnitude in a block. The quotient of an element x is
+    ``x * (1 / max(m, 1e-38))``, and in a short last block ``x / max(m, 1e-38)``, computed
+    in float32. The code is the index of the number in the table that is nearest to the
+    quotient. If two numbers are equally near, the lower number is used.
+
+    Codes and scales equal the results of bitsandbytes 0.50.2, bit for bit, except nested
+    scales. The mean in bitsandbytes depends on PyTorch's order of additions. On CPUs,
+    bitsandbytes does not find the nearest of the 256 numbers for a scale. pyquant finds the
+    nearest number, like bitsandbytes on GPUs.
 
     Examples
     --------
@@ -113,9 +119,9 @@ def quantize(
     try:
         absmax, codes = _blocks_of(values, size, _BOOKS[kind], threads)
     except ValueError:
-        _weight.refuse_nonfinite(values, "x")  # raises with the index in x
+        _weight.refuse_nonfinite(values, "x")  # the error contains the index in `x`
         raise
-    # An f-string is faster than `json.dumps` and has equal text.
+    # This f-string is faster than `json.dumps`, and has equal text.
     state = f'"quant_type": "{kind}", "blocksize": {size}, '
     state += f'"dtype": "{dtypes.name_of(values.dtype)}", "shape": {[*values.shape]}'
     tensors: dict[str, Any] = {
@@ -141,7 +147,7 @@ def quantize(
 def _blocks_of(
     x: Array, size: int, book: str, threads: SupportsIndex
 ) -> tuple[Floats, Bytes]:
-    """Return scales and codes of blocks in C order."""
+    """Return the scales and the codes of blocks, in C order of the elements."""
     if x.flags.c_contiguous and x.size % size == 0:
         flat = x.reshape(-1)
         absmax = _absmax_of(flat, size)
@@ -157,7 +163,10 @@ def _blocks_of(
 
 
 def _parts_of(x: Array) -> Iterator[tuple[int, Array]]:
-    """Yield parts of the elements in C order, and positions. Copies use one buffer."""
+    """Yield consecutive elements in C order, and the index of the first element.
+
+    Without C order in memory, each part is a copy, and all copies share one buffer.
+    """
     if x.flags.c_contiguous:
         flat = x.reshape(-1)
         yield from ((at, flat[at : at + _PART]) for at in range(0, x.size, _PART))
@@ -183,7 +192,11 @@ def _parts_of(x: Array) -> Iterator[tuple[int, Array]]:
 def _encode(
     flat: Array, absmax: Floats, size: int, book: str, threads: SupportsIndex
 ) -> Bytes:
-    """Multiply complete blocks by the reciprocals of their scales; divide a short block."""
+    """Return the packed codes of blocks.
+
+    The quotients of complete blocks are products with the reciprocal of the scale. The
+    elements of a short last block are divided by the scale, like in bitsandbytes.
+    """
     whole = flat.size // size
     how: dict[str, Any] = {"layout": "high-first", "codebook": book, "threads": threads}
     made: Any = _core.quantize(
@@ -195,22 +208,23 @@ def _encode(
         return codes
     rest: Any = _core.quantize(flat[whole * size :], max(absmax[-1], _LEAST), **how)
     codes = np.concatenate([made.data, rest.data])
-    if flat.size % 2:  # pad with the code of 0
+    if flat.size % 2:  # the last byte also needs a second code, the code of 0
         codes[-1] |= int(_core.quantize(0.0, 1.0, codebook=book))
     return codes
 
 
 def _inverse_of(absmax: Floats) -> Floats:
-    """Return the multipliers of blocks with these magnitudes."""
+    """Return the reciprocals of the largest magnitudes of blocks."""
     made: Floats = np.maximum(absmax, _LEAST)
     with np.errstate(all="ignore"):
         return np.divide(_ONE, made, out=made)
 
 
 def _absmax_of(flat: Array, size: int) -> Floats:
-    """Return the largest magnitude of each block; raise an error for values not finite."""
+    """Return the largest magnitude of each block. Raise an error for NaN and infinity."""
     found: Floats | None = _core.extrema(flat, (size,), True)
-    # The first call returns `None` if a value is not finite; the second raises the error.
+    # The first call returns `None` if a value is not finite. The second call then raises
+    # the error.
     return _core.extrema(flat, (size,)) if found is None else found
 
 
@@ -245,8 +259,10 @@ def quantize_int8(x: ArrayLike, *, threads: SupportsIndex = 1) -> Weight:
 
     Notes
     -----
-    ``round_half_even(x * (127 * (1 / scb)))``, each step in float32. Rows with `scb` 0 get
-    codes 0. A ratio beyond float32, for rows below 4e-37, becomes its largest number.
+    Let scb be the largest magnitude of a row. The codes are
+    ``round_half_even(x * (127 * (1 / scb)))``. Each operation is rounded to float32. If scb
+    is 0, the codes are 0. If ``127 * (1 / scb)`` exceeds float32, because scb is less than
+    about 4e-37, the factor is the largest float32 number.
 
     Examples
     --------
@@ -281,20 +297,25 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     Parameters
     ----------
     tensors : mapping
-        Names to arrays. 4 bits: ``weight`` of any type of ``quant_storage`` (uint8, int8,
-        float16, bfloat16 or float32), ``weight.absmax``, ``weight.quant_map``,
-        ``weight.quant_state.bitsandbytes__nf4`` or ``..._fp4``, and with nested scales
-        ``weight.nested_absmax`` and ``weight.nested_quant_map``. Rows of int8: ``weight``
-        and ``SCB``.
+        A mapping from names to arrays. A weight of 4 bits has these tensors:
+
+        - ``weight`` of a type of ``quant_storage``: uint8, int8, float16, bfloat16 or
+          float32;
+        - ``weight.absmax`` and ``weight.quant_map``;
+        - ``weight.quant_state.bitsandbytes__nf4``, or the name with ``fp4`` at the end;
+        - for nested scales, ``weight.nested_absmax`` and ``weight.nested_quant_map``.
+
+        A weight with rows of int8 has the tensors ``weight`` and ``SCB``.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
 
     Notes
     -----
-    Values are ``quant_map[code] * absmax`` in float32. Nested scales are first
-    ``map[code] * absmax + offset``, with each step rounded to float32. The result equals
-    bitsandbytes 0.50.2, except that code 8 of FP4 is always +0. Values of int8 rows are
-    ``code * SCB * 0.007874015718698502``, with two float32 products.
+    Values are ``quant_map[code] * absmax`` in float32. If scales are nested, ``absmax`` has
+    8-bit codes, and a scale is ``nested_quant_map[code] * nested_absmax + offset``. Each
+    operation is rounded to float32. The values equal bitsandbytes 0.50.2, except that code
+    8 of FP4 is always +0. Values of int8 rows are ``code * SCB * 0.007874015718698502``,
+    and both products are rounded to float32.
 
     Examples
     --------
@@ -308,14 +329,14 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     if _weight.tensor_of(tensors, name, "SCB") is not None:
         return _weight.make(_read_rows, tensors, name, _ROWS, stacks=False)
     data = _weight.tensor_of(tensors, name, "weight")
-    if hasattr(data, "raw"):  # a StoredTensor, whose type may need ml_dtypes
+    if hasattr(data, "raw"):  # a StoredTensor, which `raw` reads even without ml_dtypes
         tensors = ChainMap({_weight.joined(name, "weight", tensors): data.raw}, {**tensors})
     rest = (*_NESTED, *_STATES.values())
     return _weight.make(_read, tensors, name, _CODED, rest, stacks=False)
 
 
 def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, Array], Scaled]:
-    """Check rows of int8."""
+    """Check a weight with rows of int8, and return its common form."""
     codes = array(weight, "weight", ("int8",))
     rows, inputs = _weight.matrix_of(codes, "weight")
     scb = array(SCB, "SCB", ("float32",), (rows,))
@@ -325,7 +346,7 @@ def _read_rows(weight: Any, SCB: Any) -> tuple[str, dict[str, Array], Scaled]:
 
 @_core.default_fpenv
 def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
-    """Check that the tensors of a weight of 4 bits match."""
+    """Check the tensors of a weight of 4 bits, and return its common form."""
     keys = [key for key in _STATES.values() if key in given]
     if len(keys) != 1:
         raise fail(
@@ -369,7 +390,8 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
         scale = _core.dequantize(scale, nested_scale, codebook=book, **how)
         with np.errstate(all="ignore"):
             scale += np.float32(offset)
-    # Blocks divide rows if the size fits, and otherwise all elements in C order.
+    # If blocks do not cross rows, the weight keeps its shape. Otherwise, blocks divide the
+    # one-dimensional sequence of all elements in C order.
     form: tuple[int, ...] = (count,)
     blocks: tuple[int, ...] = (size,)
     codes = found["weight"]
@@ -384,7 +406,7 @@ def _read(**given: Any) -> tuple[str, dict[str, Array], Scaled]:
 
 
 def _part(given: Any, key: str, kind: str, count: int) -> Array:
-    """Return a tensor with one dimension and a number of elements."""
+    """Return the tensor `key`. Check that it has one dimension and `count` elements."""
     made = array(given, key, (kind,))
     if made.size != count:
         raise fail(ValueError, key, f"size {count}", f"shape {made.shape}")
@@ -392,7 +414,7 @@ def _part(given: Any, key: str, kind: str, count: int) -> Array:
 
 
 def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]], Any]:
-    """Read a JSON object, and return a function that returns a checked item of it."""
+    """Read a JSON object, and return a function that checks and returns one item."""
     items = None
     with suppress(ValueError, RecursionError):
         if text.dtype == np.uint8 and text.size <= _PIECE:
@@ -403,7 +425,7 @@ def _state_of(text: Any, key: str) -> Callable[[str, str, Callable[[Any], bool]]
 
     def get(item: str, expected: str, fits: Callable[[Any], bool]) -> Any:
         value = items.get(item)
-        with suppress(TypeError):  # e.g. an unhashable list
+        with suppress(TypeError):  # for example, a list cannot be hashed
             if fits(value):
                 return value
         raise fail(ValueError, key, f"{expected} as {item}", f"{shown(value):.60}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-    from typing_extensions import TypeVar  # has the argument `default`
+    from typing_extensions import TypeVar  # typing.TypeVar may lack the argument `default`
 
     from pyquant._typing import Array, ArrayLike, Bytes
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["BlockFormat", "block_format", "block_formats"]
 __dir__: object = __all__.copy
 
-# Format -> the fields of a block, in order: name, type, and number of elements.
+# Format -> the fields of a block in the order of the bytes. A field has a name, a type, and
+# a number of elements.
 _FIELDS = {
     "Q4_0": "d:f2 qs:u1:16",
     "Q4_1": "d:f2 m:f2 qs:u1:16",
@@ -59,13 +60,13 @@ _FIELDS = {
 }
 
 
-# Kinds of encoders.
+# Kinds of encoders in the core: the encoder searches for scales, or the caller decides.
 _SEARCHED, _EITHER = 2, 3
 
 
 class BlockFormat(Immutable):
     """
-    A block format of GGUF: sizes, fields, decoder and encoder. Immutable.
+    A block format of GGUF, with its decoder and encoder. The object is immutable.
 
     `block_format` and `block_formats` return the formats.
 
@@ -88,7 +89,7 @@ class BlockFormat(Immutable):
     _row: tuple[str, int, int, int, int, bool]
 
     def __new__(cls) -> BlockFormat:
-        """Raise TypeError: `block_format` returns all formats."""
+        """Raise TypeError, because `block_format` returns the existing formats."""
         raise fail(TypeError, "BlockFormat", "block_format() to make it", "a call")
 
     @property
@@ -123,12 +124,12 @@ class BlockFormat(Immutable):
 
     @property
     def weighted(self) -> bool:
-        """True if `quantize` uses weights."""
+        """True if `quantize` uses its argument `weights`."""
         return self._row[5]
 
     def encoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """
-        Return the shape of the encoded bytes of an array.
+        Return the shape of the uint8 array that encodes an array of a given shape.
 
         Parameters
         ----------
@@ -150,7 +151,7 @@ class BlockFormat(Immutable):
 
     def decoded_shape(self, shape: Sequence[SupportsIndex]) -> tuple[int, ...]:
         """
-        Return the shape of the array that encoded bytes represent.
+        Return the shape of the array that encoded bytes of a given shape represent.
 
         Parameters
         ----------
@@ -204,8 +205,8 @@ class BlockFormat(Immutable):
             float32, float64, float16 or bfloat16. Default: the dtype of `out`, else
             float32.
         out : ndarray, optional
-            Array for the result: of that type and the shape of the result, with memory of
-            its own. Dimensions may have any strides, but must not interleave.
+            Array for the result, with the type and shape of the result. It must not share
+            memory with `b`. Dimensions may have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
@@ -216,10 +217,10 @@ class BlockFormat(Immutable):
 
         Notes
         -----
-        Results are exact values rounded once to float32, equal to ggml. float16 and
-        bfloat16 results are rounded from float32, half to even. Every byte sequence has a
-        result: NaN and infinite scales give NaN and infinities. With `out`, the call
-        allocates nothing.
+        The exact values are rounded once to float32, so that results equal ggml. float16
+        and bfloat16 results are rounded from float32, half to even. Every byte sequence has
+        a result. If a scale is NaN or infinite, results are NaN or infinities. With `out`,
+        the call allocates no memory.
 
         Examples
         --------
@@ -229,7 +230,7 @@ class BlockFormat(Immutable):
         >>> pq.weights.blocks.block_format("Q4_0").dequantize(b, dtype="float16").shape
         (2, 32)
         """
-        row = _ROWS[self._row[0]]  # faster than the property
+        row = _ROWS[self._row[0]]  # `self._row[0]` is faster than `self.name`
         return _core.decode_blocks(row, b, dtype, out, threads)  # type: ignore[return-value]
 
     def quantize(
@@ -250,15 +251,16 @@ class BlockFormat(Immutable):
             Finite values of float32, float64, float16 or bfloat16, of any strides, with
             complete blocks along the last axis.
         weights : array_like, optional
-            Weights of the errors (an importance matrix): real numbers of at least 0, one
-            for each column, or with the shape of `x`. Formats that are not `weighted`
-            ignore them, like ggml.
+            Weights of the errors (an importance matrix): real numbers of at least 0. The
+            array has a weight for each column, or the shape of `x`. A format that is not
+            `weighted` ignores the weights, like ggml.
         search : bool, optional
-            True: search for scales with small errors. Default: the behaviour of the format.
-            Only IQ4_NL without weights has a choice; its default is False.
+            True: search for scales with small errors. By default, the format determines
+            whether `quantize` searches. Only IQ4_NL without weights supports both values.
+            Its default is False.
         out : ndarray, optional
-            Array for the blocks: uint8, with the shape of the result and memory of its own.
-            Dimensions may have any strides, but must not interleave.
+            uint8 array for the blocks, with the shape of the result. It must not share
+            memory with `x`. Dimensions may have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1. The result does not depend on it.
 
@@ -270,16 +272,17 @@ class BlockFormat(Immutable):
         Raises
         ------
         ValueError
-            If the format has no encoder, see `quantizes`, or does not support `search`. If
-            a value exceeds float32.
+            If the format has no encoder (see `quantizes`), if the format does not support
+            the value of `search`, or if an element of `x` exceeds float32.
 
         Notes
         -----
-        The bytes equal ggml's reference code ``quantize_row_*_ref``, with each operation
-        rounded once. With weights, or if IQ4_NL searches, they equal its ``quantize_*``.
-        float64 input is rounded once to float32, half to even; float16 and bfloat16 input
-        is exact. A scale beyond float16 becomes infinite, like in ggml. With `out`, the
-        call allocates nothing.
+        The bytes equal the results of ggml's functions ``quantize_row_*_ref``, with each
+        operation rounded once. With weights, or if IQ4_NL searches, the bytes equal the
+        results of ggml's functions ``quantize_*``. float64 input is rounded once to
+        float32, half to even. The conversion of float16 and bfloat16 input is exact. A
+        scale beyond float16 becomes infinite, like in ggml. With `out`, the call allocates
+        no memory.
 
         Examples
         --------
@@ -301,7 +304,7 @@ class BlockFormat(Immutable):
         >>> bool(errors[0] < errors[1])
         True
         """
-        row = _ROWS[self._row[0]]  # faster than the property
+        row = _ROWS[self._row[0]]  # `self._row[0]` is faster than `self.name`
         if not row[4]:
             names = ", ".join(one.name for one in _BY_NAME.values() if one.quantizes)
             raise fail(ValueError, "format", f"{names} to encode", self.name)
@@ -311,7 +314,7 @@ class BlockFormat(Immutable):
         )
 
     def _is_asked(self, search: bool, weights: bool) -> bool:
-        """Check the argument `search`, and return it if the format makes it optional."""
+        """Check `search`. Return it if the format supports both values, else False."""
         search = flag(search, "search")
         how = _ROWS[self.name][4]
         weighted = weights and self.weighted
@@ -335,10 +338,11 @@ class BlockFormat(Immutable):
         Returns
         -------
         dict of str to ndarray
-            The little-endian fields by their names in ggml, in order. The last extent of
-            `b` is replaced by the number of blocks, followed by the number of elements of
-            the field if above one. The fields are views of `b` if the bytes of its rows are
-            contiguous.
+            The fields by their names in ggml, in the order of the bytes. Numbers are
+            little-endian. The shape of a field is the shape of `b` with the number of
+            blocks as the last extent. If a field has several elements, the number of
+            elements follows as another extent. The fields are views of `b` if the bytes of
+            each row are contiguous.
 
         Examples
         --------
@@ -370,13 +374,13 @@ class BlockFormat(Immutable):
         Parameters
         ----------
         **parts : array_like
-            All fields that `split` returns, with these names and shapes: real numbers for
-            scales, and integers within the range of the field for all others.
+            All fields, with the names and shapes that `split` returns. Scales are real
+            numbers. All other fields are integers in the range of the type of the field.
 
         Returns
         -------
         ndarray
-            uint8 array, which `split` divides into equal fields.
+            uint8 array of blocks. `split` divides it into fields that equal `parts`.
 
         Examples
         --------
@@ -402,12 +406,12 @@ class BlockFormat(Immutable):
         return out.reshape(*leading[:-1], leading[-1] * self.block_bytes)
 
     def __repr__(self) -> str:
-        """Show name and block size."""
+        """Show the name, and the numbers of elements and bytes in a block."""
         size, nbytes = self.block_size, self.block_bytes
         return f"BlockFormat({self.name!r}, block_size={size}, block_bytes={nbytes})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the name."""
+        """Pickle the format by its name."""
         return block_format, (self.name,)
 
 
@@ -417,8 +421,8 @@ def _made(row: tuple[str, int, int, int, int, bool]) -> BlockFormat:
     return format
 
 
-# Rows of the core by name. Code passes them to C, because a subclass of BlockFormat could
-# report wrong sizes.
+# Name -> row with the sizes of a format in the core. Methods pass this row to the core,
+# because the properties of a subclass of BlockFormat could return wrong sizes.
 _ROWS = {row[0]: row for row in _core.block_rows()}
 _BY_NAME = {name: _made(row) for name, row in _ROWS.items()}
 _BY_ID = {one.ggml_id: one for one in _BY_NAME.values()}
@@ -436,7 +440,7 @@ def block_format(format: str | SupportsIndex) -> BlockFormat:
     Returns
     -------
     BlockFormat
-        The format; each call returns one object.
+        The format. All calls with one format return the same object.
 
     Raises
     ------
@@ -481,7 +485,7 @@ def block_formats() -> tuple[BlockFormat, ...]:
 
 
 def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
-    """Return offset, type and count of each field of a block."""
+    """Return offset in bytes, type, and number of elements of each field of a block."""
     fields, at = {}, 0
     for text in _FIELDS[name].split():
         field, letters, *count = text.split(":")
@@ -492,17 +496,17 @@ def _fields(name: str) -> dict[str, tuple[int, np.dtype[Any], int]]:
 
 
 def _field(blocks: Bytes, at: int, dtype: np.dtype[Any], count: int) -> Array:
-    """Return a view of a field of blocks."""
+    """Return a view of the field at byte `at` of each block."""
     view = blocks[..., at : at + dtype.itemsize * count].view(dtype)
     return view[..., 0] if count == 1 else view
 
 
 def swaps(name: str) -> bool:
     """
-    Return True if big-endian blocks can be read.
+    Return True if pyquant reads big-endian blocks of this format.
 
-    Every field of several bytes must be a float. Writers of big-endian files disagree
-    about the order of bytes of integers.
+    Every field with elements of several bytes must be a float, because writers of
+    big-endian files disagree about the order of bytes in an integer.
     """
     types = [dtype for _, dtype, _ in _fields(name).values()]
     return all(dtype.kind == "f" or dtype.itemsize == 1 for dtype in types)
@@ -518,7 +522,7 @@ def swapped(b: npt.NDArray[np.uint8], name: str) -> npt.NDArray[np.uint8]:
 
 
 def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
-    """Return an array with the type of a field, or raise an error."""
+    """Convert an argument to the type of a field. Raise an error if it does not fit."""
     if array.dtype == dtype:
         return array
     if dtypes.name_of(array.dtype) == "bfloat16":
@@ -528,7 +532,7 @@ def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
         expected = "real numbers" if dtype.kind == "f" else "integers"
         raise fail(TypeError, name, expected, dtypes.described(array))
     made = _core.cast(array, dtype.name)
-    if dtype.kind == "f" != array.dtype.kind:  # exact, as Python compares
+    if dtype.kind == "f" != array.dtype.kind:  # a NumPy comparison could round integers
         same = np.equal(made, array, signature="OO->?")
     else:
         same = (made == array) | ((made != made) & (array != array))
@@ -541,7 +545,7 @@ def _stored(array: Array, name: str, dtype: np.dtype[Any]) -> Array:
 def _leading(
     made: dict[str, Array], fields: dict[str, tuple[int, np.dtype[Any], int]]
 ) -> tuple[int, ...]:
-    """Return the shape of the blocks, with which the shapes of all fields begin."""
+    """Check the shapes of all fields, and return the shape of the array of blocks."""
     shapes = []
     for name, (_, _, count) in fields.items():
         shape = made[name].shape

@@ -3,14 +3,15 @@
 
 Format "pack-quantized" stores a weight of N outputs and K inputs in these tensors:
 
-- ``weight_packed``: int32 words in N rows, with codes along the inputs, the first in the
-  low bits. The codes are signed codes plus ``2**(bits - 1)``.
-- ``weight_scale`` of shape (N, groups) or (N, 1), or one element.
-- ``weight_zero_point``, optional: int32 words along the outputs, with a column for each
-  group; or unpacked int8 with the shape of ``weight_scale``.
-- ``weight_g_idx`` of shape (K,), optional: the group of each input. Without it, or with -1
-  for all inputs, inputs are in the order of their groups.
-- ``weight_shape``, optional: N and K.
+- ``weight_packed``: int32 words in N rows. A row contains the codes of the K inputs, with
+  the first code in the low bits. ``2**(bits - 1)`` is added to the signed codes.
+- ``weight_scale``: scales of shape (N, groups) or (N, 1), or a single scale.
+- ``weight_zero_point``, optional: int32 words with a column for each group. A column
+  contains the zero points of the N outputs. Or unpacked int8 zero points with the shape of
+  ``weight_scale``.
+- ``weight_g_idx`` of shape (K,), optional: the group of each input. If the tensor is absent
+  or -1 for all inputs, inputs are in the order of their groups.
+- ``weight_shape``, optional: the numbers N and K.
 
 Values are ``(code - zero_point) * scale``. `from_tensors` also reads the formats
 "int-quantized", "float-quantized" and "naive-quantized" with unpacked codes. The package is
@@ -63,35 +64,40 @@ def from_tensors(
     block_structure: tuple[SupportsIndex, SupportsIndex] | None = None,
 ) -> Weight:
     """
-    Return a weight from packed codes, or from codes with a scale beside them.
+    Return a weight from the tensors of compressed-tensors, without a copy.
 
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``weight_packed`` of int32 or uint32, ``weight_scale`` of float32,
-        float16 or bfloat16, and the optional tensors; or arrays of several experts along a
-        first axis. Or ``weight`` of int8, int16 or a narrow float type, ``weight_scale``
-        and perhaps ``weight_zero_point``; `pyquant.weights.find` lists the names of other
-        packages.
+        A mapping from names to arrays. A weight with packed codes has ``weight_packed`` of
+        int32 or uint32, ``weight_scale`` of float32, float16 or bfloat16, and the optional
+        tensors. The arrays may have an additional first axis for several experts.
+        A weight without packed codes has ``weight`` of int8, int16 or a narrow float type,
+        ``weight_scale``, and optionally ``weight_zero_point``. If another package wrote the
+        file, names may differ; `pyquant.weights.find` lists the names.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
     bits : int, optional
-        1 to 8. Default: the only number of bits that fits ``weight_shape``.
+        Number of bits of a code, from 1 to 8. Default: the only number that fits
+        ``weight_shape``.
     packing : {"dense", "padded"}, optional
-        "dense" (the default): codes are a stream of bits. "padded": ``32 // bits`` codes to
-        a word, like older versions of the package. For 1, 2, 4 and 8 bits both are equal.
+        "dense" (the default): codes follow each other without unused bits, and a code may
+        continue in the next word. "padded": a word contains ``32 // bits`` complete codes,
+        like in older versions of the package. For 1, 2, 4 and 8 bits, both are equal.
     group_size : int, optional
-        Number of inputs in a group. Default: the only size that makes as many groups, or
-        else the only power of two, unless K / groups is another integer. The package
+        Number of inputs in a group. Default: the only size that makes the given number of
+        groups, or else the only power of two that does. If K / groups is also an integer
+        but not this power of two, the function raises an error. The package
         compressed-tensors assumes K / groups.
     block_structure : (int, int), optional
-        Outputs and inputs of a block that shares a scale, for codes that are not packed.
+        Numbers of outputs and of inputs in a block that shares a scale, for codes that are
+        not packed.
 
     Returns
     -------
     Weight
-        The weight. It refers to the arrays. Without ``weight_shape``, K is the largest
-        number that fits the words.
+        The weight. It refers to the arrays. Without ``weight_shape``, K is the maximum
+        number of codes in a row of words.
 
     Examples
     --------
@@ -130,7 +136,7 @@ def from_tensors(
 
 
 def _plain_names(tensors: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return the names of the tensors of a weight whose codes are not packed, by key."""
+    """Return a dict from keys to names of tensors, for a weight with unpacked codes."""
     for one in find_one(tensors, name):
         if one.formats == ("compressed_tensors",):
             keys = {"codes": "weight"}
@@ -146,7 +152,7 @@ def _read_plain(
     *,
     stated: tuple[int, ...] | None,
 ) -> tuple[str, dict[str, Array], Scaled]:
-    """Check that codes, which are not packed, match their scales."""
+    """Check that unpacked codes match their scales, and return the common form."""
     codes = _core.plain(weight, "weight")
     if dtypes.name_of(codes.dtype) not in _CODES or codes.ndim == 0:
         some = "int8, uint8, int16, uint16 or narrow floats with an axis"
@@ -196,7 +202,7 @@ def _read(
     packing: Any,
     group_size: Any,
 ) -> tuple[str, dict[str, Array], Planar]:
-    """Check that all arguments match."""
+    """Check that all arguments match each other, and return the common form."""
     packing = _check.choice(packing, "packing", _PACKINGS)
     words = _weight.word_array(weight_packed, "weight_packed")
     rows, columns = _weight.matrix_of(words, "weight_packed")
@@ -240,26 +246,28 @@ def quantize(
         Scales with the type of `weight`, of shape (N, groups). Default: scales and zero
         points from the extremes of the groups.
     weight_zero_point : array_like, optional
-        int8 with the shape of `weight_scale`, if that is given. Default 0.
+        int8 with the shape of `weight_scale`. Allowed only with `weight_scale`. Default 0.
     bits : int, optional
-        2 to 8. Default 4.
+        Number of bits of a code, from 2 to 8. Default 4.
     group_size : int, optional
         Number of inputs in a group. Default 128. `None`: one group for each output.
     symmetric : bool, optional
-        True (the default): zero points are 0 and omitted. False: choose zero points.
+        True (the default): zero points are 0, and the weight does not store them. False:
+        choose zero points.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        The tensors, with dense packing.
+        The weight, with dense packing.
 
     Notes
     -----
-    ``clip(round_half_even(weight / scale + zero_point))``, each step rounded to the type of
-    `weight`: equal to compressed-tensors 0.20. Scales are chosen like
-    ``pq.choose_qparams(..., like="compressed_tensors")``, in the type of `weight`.
+    Codes are ``clip(round_half_even(weight / scale + zero_point))``. Each operation is
+    rounded to the type of `weight`, so that codes equal compressed-tensors 0.20. Scales
+    are chosen like ``pq.choose_qparams(..., like="compressed_tensors")``, in the type of
+    `weight`.
 
     Examples
     --------
@@ -324,7 +332,7 @@ def _converted(made: Planar) -> Weight:
 
 
 def _made(inputs: int, bits: int, size: int, words: Any, *parameters: Any) -> Weight:
-    """Build the weight from words of codes and from parameters."""
+    """Return a weight from words of codes, and from scales and zero points."""
     shape = np.array([words.shape[0], inputs])
     tensors = _weight.by_name(_TENSORS, words, *parameters, shape)
     how = {"bits": bits, "packing": "dense", "group_size": size}
@@ -334,7 +342,7 @@ def _made(inputs: int, bits: int, size: int, words: Any, *parameters: Any) -> We
 def _codes_of(
     words: Words, shape: tuple[int, int], axis: int, bits: int, packing: str
 ) -> PackedArray:
-    """Return the codes of a matrix that is packed along an axis."""
+    """Return the codes of a matrix of shape `shape` that is packed along an axis."""
     if packing == "padded" and 32 % bits:
         rows = _dense_rows(words if axis == 1 else words.T, shape[axis], bits)
         words = rows if axis == 1 else np.ascontiguousarray(rows.T)
@@ -355,14 +363,14 @@ def _dense_rows(words: Words, count: int, bits: int) -> Words:
 
 
 def _count(codes: int, bits: int, packing: str) -> int:
-    """Return the number of words of this number of codes."""
+    """Return the number of words that contain a number of codes."""
     if packing == "dense":
         return -(-codes * bits // 32)
     return -(-codes // (32 // bits))
 
 
 def _blocks_of(given: Any) -> tuple[int, int]:
-    """Check `block_structure`, and return the outputs and inputs of a block."""
+    """Check `block_structure`, and return the numbers of outputs and inputs in a block."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise fail(TypeError, "block_structure", "two integers", type(given))
     rows, columns = (integer(one, "block_structure", 1, _weight.LARGEST) for one in given)
@@ -370,7 +378,7 @@ def _blocks_of(given: Any) -> tuple[int, int]:
 
 
 def _shapes_of(given: ArrayLike, experts: int) -> Array:
-    """Return outputs and inputs of each expert, from the argument ``weight_shape``."""
+    """Check ``weight_shape``, and return the numbers of outputs and inputs by expert."""
     shape: Array = _core.plain(given, "weight_shape")
     if shape.shape == (3,) and shape[0] == experts:
         return np.broadcast_to(shape[1:], (experts, 2))
@@ -380,10 +388,11 @@ def _shapes_of(given: ArrayLike, experts: int) -> Array:
 def _sizes_of(
     given: Any, rows: int, columns: int, bits: Any, packing: str
 ) -> tuple[int, int]:
-    """Return the bits of a code, and the number of inputs, of a matrix of words.
+    """Return the number of bits of a code, and the number of inputs, for a weight.
 
-    `given` is the argument weight_shape. If `bits` is `None`, the number of bits is the
-    only one that fits.
+    `given` is the argument ``weight_shape``. `rows` and `columns` are the numbers of rows
+    and columns of words. If `bits` is `None`, the function finds the only number of bits
+    that fits, or raises an error.
     """
     width = 0
     if bits is not None or given is None:
@@ -400,7 +409,7 @@ def _sizes_of(
         fit = [one for one in _BITS if _count(inputs, one, packing) == columns]
         if len(fit) > 1:
             raise fail(ValueError, "bits", f"{listed(map(str, fit))}, which all fit", None)
-        width = fit[0] if fit else _BITS[-1]  # with 8 bits, the next check raises the error
+        width = fit[0] if fit else _BITS[-1]  # if no width fits, a check raises the error
     fitting = [
         one
         for one in _PACKINGS
@@ -416,7 +425,7 @@ def _sizes_of(
 def _zeros_of(
     given: Any, shape: tuple[int, int], bits: int, packing: str
 ) -> tuple[Any, Array | None]:
-    """Return the zero points of the codes as unsigned integers, and the checked array."""
+    """Return zero points as unsigned integers, and the argument as a checked array."""
     middle = 1 << (bits - 1)
     if given is None:
         return middle, None
@@ -434,7 +443,7 @@ def _zeros_of(
 def _quantized(
     x: Array, scale: Array, zero: Array | None, bits: int, size: int, threads: SupportsIndex
 ) -> Array:
-    """Quantize and pack. Zero points are added to the quotients before rounding."""
+    """Quantize and pack a weight. Add zero points to the quotients before rounding."""
     how: dict[str, Any] = {"dtype": "uint8", "threads": threads}
     how["layout"] = Layout("words", axis=1, bits=bits)
     middle = 1 << (bits - 1)

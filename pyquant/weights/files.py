@@ -20,7 +20,7 @@ from pyquant.weights import _elements
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from typing_extensions import TypeVar  # type checkers know its argument `default`
+    from typing_extensions import TypeVar  # typing.TypeVar may lack the argument `default`
 
     from pyquant._typing import Array, ArrayLike, Bytes
     from pyquant.weights._elements import Mapped
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["StoredTensor", "WeightFile", "open_weights", "write_weights"]
 __dir__: object = __all__.copy
 
-# Key of the safetensors metadata that describes types the format lacks.
+# Key in the metadata of a safetensors file. The value describes the tensors whose types the
+# format lacks.
 RECORDS = "pyquant"
 REALS = ("float32", "float64", "float16", "bfloat16")
 EXTENSIONS = (".safetensors", ".gguf")
@@ -41,7 +42,7 @@ EXTENSIONS = (".safetensors", ".gguf")
 @dataclass(slots=True, eq=False, repr=False)
 class StoredTensor:
     """
-    A tensor in a file that is read on demand.
+    A tensor in a file. The elements are read when a method needs them.
 
     `pyquant.open_weights` creates these objects. The constructor is private.
 
@@ -52,11 +53,12 @@ class StoredTensor:
     shape : tuple of int
         Shape in NumPy's order. GGUF files store it reversed.
     format : str
-        Name of the element type or block format in the file: ``"BF16"``, ``"F8_E4M3"``,
-        ``"Q4_K"``, ``"type 99"``. A GGUF type number means a block format only if its
-        blocks fill the bytes between tensors.
+        Name of the element type or block format in the file, for example ``"BF16"``,
+        ``"F8_E4M3"`` or ``"Q4_K"``. The name of an unknown GGUF type has its number, for
+        example ``"type 99"``. The type is also unknown if blocks of the format with this
+        number do not fill the bytes up to the next tensor.
     nbytes : int
-        Number of bytes.
+        Number of bytes in the file.
 
     Examples
     --------
@@ -71,7 +73,7 @@ class StoredTensor:
     name: str
     _file: Mapped
     format: str
-    _type: str | None  # dtype name; None for blocks and unknown types
+    _type: str | None  # pyquant's name of the type; None for blocks and unknown types
     shape: tuple[int, ...]
     _start: int
     nbytes: int
@@ -102,10 +104,10 @@ class StoredTensor:
         """
         Elements as the file stores them, read-only and without a copy.
 
-        The array is a `pyquant.PackedArray` if an element is a part of a byte. It has the
-        bytes of blocks and unknown types, and of elements that no array represents: types
-        of a missing ml_dtypes, and rows of 6-bit elements that do not fill words. bfloat16
-        without ml_dtypes has the bits, as uint16.
+        Elements of less than a byte are in a `pyquant.PackedArray`. In these cases, the
+        array contains bytes as uint8: blocks, unknown types, types that need ml_dtypes if
+        it is not installed, and 6-bit elements whose rows do not fill 32-bit words. Without
+        ml_dtypes, an array of bfloat16 elements contains their bits as uint16.
 
         If another program shortens the file, access to the missing bytes ends this program.
 
@@ -135,7 +137,7 @@ class StoredTensor:
         return self._bytes().view(dtype).reshape(self.shape)
 
     def _bytes(self) -> Bytes:
-        """Return the bytes, a view of the file."""
+        """Return the bytes of the tensor, as a view of the file."""
         if self.nbytes == 0:
             return np.frombuffer(b"", np.uint8)
         return np.frombuffer(self._file.opened(), np.uint8, self.nbytes, self._start)
@@ -175,8 +177,9 @@ class StoredTensor:
         """
         Convert all elements, or some rows, to real numbers.
 
-        Codes in integer and narrow float tensors are converted without scales, which other
-        tensors contain. `pyquant.weights.from_tensors` reads codes together with scales.
+        The method converts codes in integer and narrow float tensors without scales,
+        because other tensors contain the scales. `pyquant.weights.from_tensors` reads codes
+        together with scales.
 
         Parameters
         ----------
@@ -184,11 +187,12 @@ class StoredTensor:
             Indices along the first axis. Default: all.
         dtype : dtype_like, optional
             float32, float64, float16, bfloat16, or the type of the elements (not for
-            blocks). Default: the dtype of `out`; else float32 for blocks and for floats of
-            at most 32 bits; else the type of the elements.
+            blocks). Default: the dtype of `out`. Without `out`, the default is float32 for
+            blocks and for floats of at most 32 bits, and otherwise the type of the
+            elements.
         out : ndarray, optional
-            Array for the result, of the exact shape and dtype. Dimensions may have any
-            strides, but must not interleave.
+            Array for the result, with the shape and dtype of the result. Dimensions may
+            have any strides, but must not interleave.
         threads : int, optional
             Largest number of threads. Default 1.
 
@@ -200,9 +204,9 @@ class StoredTensor:
         Raises
         ------
         ValueError
-            If the format is unknown (`raw` has the bytes) or consists of big-endian blocks
-            with integers of several bytes, if rows do not consist of complete blocks, or if
-            the file is closed.
+            If the format is unknown (`raw` returns the bytes), if blocks are big-endian
+            and contain integers of several bytes, if rows do not consist of complete
+            blocks, or if the file is closed.
 
         Notes
         -----
@@ -210,8 +214,8 @@ class StoredTensor:
         exact, except from int32, int64 and float64. float16 and bfloat16 results are
         rounded from float32, half to even.
 
-        File pages do not remain in the memory of the process after reading. A large tensor
-        therefore needs memory for its result only.
+        The method releases the pages of the file that it has read. A large tensor therefore
+        needs memory for its result only.
 
         Examples
         --------
@@ -254,7 +258,7 @@ class StoredTensor:
         return to if out is None else out  # type: ignore[return-value]
 
     def _block(self) -> BlockFormat:
-        """Return the format of the blocks, or raise an error if they have no decoder."""
+        """Return the format of the blocks. Raise an error if pyquant cannot decode it."""
         from pyquant.weights.blocks import block_format, swaps
 
         if not self._blocks:
@@ -266,7 +270,7 @@ class StoredTensor:
         return block
 
     def _known(self) -> str:
-        """Return pyquant's name of the element type."""
+        """Return pyquant's name of the element type. Raise an error if it is unknown."""
         if self._type is None:
             got = f"{self.format}{'; dequantize() decodes it' if self._blocks else ''}"
             raise self._unknown("a known type without blocks", got)
@@ -279,11 +283,12 @@ class StoredTensor:
     def _runs(
         self, rows: slice | ArrayLike | None, size: int
     ) -> tuple[tuple[int, ...], list[tuple[int, slice]], Array | None]:
-        """Return the shape of selected rows, runs of consecutive rows, and row numbers.
+        """Return the shape of the result for selected rows, and how to read the rows.
 
-        A run is the position of its first element in the tensor, and a slice of the result.
-        Row numbers replace short runs, if a row has complete bytes and complete blocks of
-        `size` elements.
+        The second item has the runs of consecutive rows. A run is a pair of the index of
+        its first element in the tensor, and a slice of the rows of the result. The third
+        item is an array of row numbers, or `None`. The row numbers replace short runs if a
+        row consists of complete bytes and complete blocks of `size` elements.
         """
         shape = self.shape
         if rows is None:
@@ -315,14 +320,15 @@ class WeightFile(Mapping[str, StoredTensor]):
     path : str
         The path that was opened.
     metadata : mapping
-        Metadata of the file. safetensors: strings. GGUF: numbers, strings, arrays and lists
-        of strings, each read on access. GGUF numbers are NumPy scalars, except uint32,
-        float32 and bool.
+        Metadata of the file. The values in a safetensors file are strings. The values in a
+        GGUF file are numbers, strings, arrays and lists of strings, and each access reads
+        the value from the file. GGUF numbers of the types uint32, float32 and bool are
+        Python numbers. All other GGUF numbers are NumPy scalars.
 
     Notes
     -----
-    A WeightFile is a context manager. Arrays that were read from it stay valid after it is
-    closed, and keep it mapped.
+    A WeightFile is a context manager. Arrays that were read from the file stay valid after
+    the file is closed. A view of the file keeps the memory map of the file.
 
     Examples
     --------
@@ -354,7 +360,8 @@ class WeightFile(Mapping[str, StoredTensor]):
             raise KeyError(f"name: expected the name of a tensor, got {name!r:.100}{end}")
         return self._tensors[name]
 
-    # Mapping implements these methods by __getitem__, whose error searches similar names.
+    # The methods of Mapping would call __getitem__. It is slow for a missing name, because
+    # its error message contains similar names.
 
     def __contains__(self, name: object) -> bool:
         """Return True if a tensor has this name."""
@@ -413,15 +420,15 @@ class WeightFile(Mapping[str, StoredTensor]):
         Returns
         -------
         ndarray, PackedArray or QParams
-            An object that equals the written one, in new memory. For other tensors,
-            including blocks, the array of their elements.
+            An object that equals the written object, in new memory. For a tensor that
+            pyquant did not write, an array of the elements.
 
         Raises
         ------
         KeyError
             If the name does not exist.
         ValueError
-            If the metadata of the file is wrong, or the type is unknown.
+            If pyquant's entry in the metadata is invalid, or the type is unknown.
 
         Examples
         --------
@@ -458,7 +465,7 @@ class WeightFile(Mapping[str, StoredTensor]):
             file.close()
 
     def __enter__(self) -> Self:
-        """Return the file, which is closed at the end of the `with` block."""
+        """Return the file. The end of the `with` block closes the file."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -466,7 +473,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         self.close()
 
     def __repr__(self) -> str:
-        """Show path and number of tensors."""
+        """Show the path, and the number of tensors."""
         return f"WeightFile({self.path!r}, {len(self)} tensors)"
 
 
@@ -477,10 +484,10 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Parameters
     ----------
     path : str or path-like
-        A ``.safetensors`` file; an ``.index.json`` whose files are in its folder or below;
-        or a GGUF file of version 2 or 3, in either byte order. For a GGUF model in several
-        files, the first file. For other extensions, the first bytes decide between GGUF and
-        safetensors.
+        A ``.safetensors`` file; or an ``.index.json`` file, whose tensors are in files in
+        the same folder or below; or a GGUF file of version 2 or 3, in either byte order. If
+        a GGUF model consists of several files, pass the first file. If the extension is
+        unknown, the first bytes decide between GGUF and safetensors.
 
     Returns
     -------
@@ -490,7 +497,8 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Raises
     ------
     ValueError
-        If the content is wrong; the message states file, tensor and byte.
+        If the content is wrong. The message states the file, the tensor, and the index of
+        the byte.
     OSError
         If the file cannot be read.
 
@@ -542,7 +550,7 @@ def _open_one(path: str, files: list[Mapped]) -> WeightFile:
 
 
 def _open_index(path: str, files: list[Mapped]) -> WeightFile:
-    """Open the tensors that an index lists, and no other tensors of its files."""
+    """Open all files of an index, and return the tensors that the index lists."""
     from pyquant.weights import _safetensors
 
     places, metadata = _safetensors.read_index(path)
@@ -574,18 +582,22 @@ def write_weights(
         without a warning: the bytes are first written to another file in that folder,
         which then replaces `path` atomically.
     weights : mapping
-        Names to arrays of any strides, or to a `StoredTensor` of a file of equal kind.
-        Also to pairs of the name ``"bfloat16"`` and a float32 array, which is rounded half
-        to even. safetensors: also to `PackedArray` and `QParams`, which `WeightFile.read`
-        reads.
-        GGUF: also to pairs of a format (a `BlockFormat` or its name) and the uint8 bytes of
-        its blocks, with blocks along the last axis.
+        A mapping from names to values. A value is one of these objects:
+
+        - an array of any strides;
+        - a `StoredTensor` from a file of the same kind;
+        - a pair of the string ``"bfloat16"`` and a float32 array. The elements are rounded
+          to bfloat16, half to even;
+        - safetensors only: a `PackedArray` or a `QParams`. `WeightFile.read` returns it;
+        - GGUF only: a pair of a format (a `BlockFormat` or its name) and a uint8 array with
+          blocks along the last axis.
     metadata : mapping, optional
-        safetensors: strings to strings. GGUF: strings to strings, numbers, arrays and lists
-        of strings. Python integers become uint32 or int32 if they fit, and floats become
-        float32 if that is exact. NumPy scalars keep their types, and so do the values of
-        `WeightFile.metadata`. ``split.no``, ``split.count`` and ``split.tensors.count`` are
-        written only if the name of the file is the name of a part.
+        safetensors: a mapping from strings to strings. GGUF: a mapping from strings to
+        strings, numbers, arrays and lists of strings. Python integers become uint32 or
+        int32 if they fit, and floats become float32 if the conversion is exact. NumPy
+        scalars and the values of `WeightFile.metadata` keep their types. ``split.no``,
+        ``split.count`` and ``split.tensors.count`` are written only if `path` has a name
+        like ``model-00001-of-00002.gguf``.
 
     Raises
     ------
@@ -595,9 +607,10 @@ def write_weights(
 
     Notes
     -----
-    safetensors supports float8_e4m3fn, float8_e5m2, their fnuz forms, float8_e8m0fnu,
-    bfloat16 and, packed, float4_e2m1fn, float6_e2m3fn and float6_e3m2fn. All other narrow
-    types are written as bytes, with the name of the type in the metadata.
+    safetensors files store the types bfloat16, float8_e4m3fn, float8_e5m2, the fnuz
+    variants of both, and float8_e8m0fnu. They store float4_e2m1fn, float6_e2m3fn and
+    float6_e3m2fn without unused bits. Elements of all other narrow types are written as
+    bytes, with the name of the type in the metadata.
 
     Examples
     --------
@@ -634,7 +647,7 @@ def _dtype_of(name: str) -> np.dtype[Any]:
 
 
 def _result_type(dtype: npt.DTypeLike | None, out: Array | None) -> str | None:
-    """Return the name of the type that `dtype` or `out` selects, if any."""
+    """Return the name of the type of `dtype`, or else of `out`, or `None` without both."""
     name = None if dtype is None else dtypes.requested(dtype)
     if name is None and dtype is not None:
         from pyquant._refused import hint_of_type
@@ -642,6 +655,6 @@ def _result_type(dtype: npt.DTypeLike | None, out: Array | None) -> str | None:
         got = f"{dtypes.shown(dtype)}{hint_of_type(dtype, REALS)}"
         raise fail(TypeError, "dtype", "a type of numbers", got)
     if name is None and isinstance(out, np.ndarray):
-        plain = np.ndarray.view(out, np.ndarray)  # ignores dtype of a subclass
-        name = dtypes.name_of(plain.dtype) or plain.dtype.name  # in either byte order
+        plain = np.ndarray.view(out, np.ndarray)  # a subclass could return another dtype
+        name = dtypes.name_of(plain.dtype) or plain.dtype.name  # without the byte order
     return name
