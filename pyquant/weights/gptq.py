@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write GPTQ weights, as AutoGPTQ and GPTQModel store them.
 
-For K inputs and N outputs a layer has these tensors:
+For K inputs and N outputs, a layer has these tensors:
 
-- ``qweight`` of shape (K * bits / 32, N): a stream of codes along the inputs, the first in
-  the low bits of a word. In format "gptq_p", 32 codes have `bits` words: for 3 bits the low
-  two bits of all codes, then the third; for 5, 6 and 7 bits the low four, then the
-  remaining 1, 2 or 3 bits.
-- ``qzeros`` of shape (groups, N * bits / 32): zero points, packed along the outputs.
-  Format "gptq" stores them minus 1; "gptq_v2" and "gptq_p" store them unchanged.
+- ``qweight`` of shape (K * bits / 32, N): 32-bit words. A column contains the codes of the
+  K inputs without unused bits, and the first code is in the low bits of a word.
+- ``qzeros`` of shape (groups, N * bits / 32): zero points. A row contains the zero points
+  of the N outputs, packed like codes. Format "gptq" stores the zero point minus 1. Formats
+  "gptq_v2" and "gptq_p" store the zero point.
 - ``scales`` of shape (groups, N).
-- ``g_idx`` of shape (K,), optional: the group of each input. Without it, or with -1 for all
-  inputs, inputs are in the order of their groups.
+- ``g_idx`` of shape (K,), optional: the group of each input. If the tensor is absent or -1
+  for all inputs, inputs are in the order of their groups.
 
-Values are ``(code - zero_point) * scale``. Codes have 2, 3, 4 or 8 bits; in format "gptq_p"
-also 5, 6 or 7.
+Format "gptq_p" divides codes of 3, 5, 6 and 7 bits into planes. 32 consecutive codes fill
+`bits` words. The first words contain the low bits of all 32 codes: two bits for 3-bit
+codes, and four bits for wider codes. For 3, 5 and 6 bits, the following words contain the
+other bits. For 7 bits, the following words contain the next two bits, and the last word the
+highest bit.
+
+Values are ``(code - zero_point) * scale``. Codes have 2, 3, 4 or 8 bits, and in format
+"gptq_p" also 5, 6 or 7 bits.
 """
 
 from __future__ import annotations
@@ -44,8 +49,9 @@ __dir__: object = __all__.copy
 _TENSORS = ("qweight", "qzeros", "scales", "g_idx")
 _BITS = (2, 3, 4, 8)
 _FORMATS = ("gptq", "gptq_v2", "gptq_p")
-_STEP = 64  # groups of 32 codes to convert at a time
-# Format "gptq_p": width of a code -> bits in each of its planes, the lowest bits first.
+_STEP = 64  # number of sequences of 32 codes that are converted at a time
+# Format "gptq_p": number of bits of a code -> number of bits in each plane. The first plane
+# has the lowest bits.
 _PLANES = {2: (2,), 3: (2, 1), 4: (4,), 5: (4, 1), 6: (4, 2), 7: (4, 2, 1), 8: (8,)}
 
 
@@ -64,24 +70,29 @@ def from_tensors(
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``qweight`` and ``qzeros`` of int32 or uint32, ``scales`` of
-        float16, float32 or bfloat16, and ``g_idx`` of int32 or int64, if the layer has it;
-        or arrays of several experts along a first axis.
+        A mapping from names to arrays: ``qweight`` and ``qzeros`` of int32 or uint32,
+        ``scales`` of float16, float32 or bfloat16, and optionally ``g_idx`` of int32 or
+        int64. The arrays may have an additional first axis for several experts.
     name : str, optional
-        Name of the layer, without the last part of the names. Default: no name.
+        Name of the layer, with which the names begin. Default: no name.
     format : {"gptq", "gptq_v2", "gptq_p"}, optional
-        Format of the zero points. Default: the format that makes all of them the middle of
-        the codes, as in symmetric weights; or "gptq_p" for 5, 6 or 7 bits; else an error.
+        Format of the zero points. Default: "gptq_p" for 5, 6 or 7 bits. For 2, 3, 4 and 8
+        bits, the format "gptq" or "gptq_v2" in which every zero point is
+        ``2**(bits - 1)``, as in symmetric weights. If no format fits, the function raises
+        an error.
     group_size : int, optional
-        Number of inputs in a group. Default: the size of ordered groups in ``g_idx``; else
-        the only size, or else the only power of two, that makes as many groups.
+        Number of inputs in a group. Default: the size of groups in ``g_idx``, if inputs are
+        in the order of their groups. Without ``g_idx``, the default is the only size that
+        makes the given number of groups, or else the only power of two that does.
     wrap : bool, optional
-        For format "gptq". True: a stored ``2**bits - 1`` means 0. By default it raises an
-        error, because readers that add 1 without a mask read ``2**bits``.
+        For format "gptq". True: a stored number ``2**bits - 1`` means zero point 0. By
+        default, this number raises an error, because some readers add 1 without a mask and
+        get the zero point ``2**bits``.
 
     Notes
     -----
-    ``checkpoint_format`` in ``quantize_config.json`` is not always correct.
+    The value of ``checkpoint_format`` in a model's ``quantize_config.json`` is not always
+    correct.
 
     Examples
     --------
@@ -111,7 +122,7 @@ def _read(
     group_size: SupportsIndex | None,
     wrap: bool,
 ) -> tuple[str, dict[str, Array], Planar]:
-    """Check that all tensors match."""
+    """Check that all tensors match each other, and return the common form."""
     words = _weight.word_array(qweight, "qweight")
     zeros = _weight.word_array(qzeros, "qzeros")
     scale = array(scales, "scales", REALS)
@@ -167,17 +178,17 @@ def pack(
     zeros : array_like
         Zero points: integers from 0 to ``2**bits - 1``, with the shape of `scales`.
     g_idx : array_like, optional
-        int32 of shape (K,): the group of each input. Default, or -1 for all inputs: inputs
-        in the order of groups.
+        int32 of shape (K,): the group of each input. By default, and with -1 for all
+        inputs, inputs are in the order of their groups.
     bits : int
-        2, 3, 4 or 8; also 5, 6 and 7 in format "gptq_p".
+        Number of bits of a code: 2, 3, 4 or 8. In format "gptq_p", also 5, 6 or 7.
     format : {"gptq", "gptq_v2", "gptq_p"}
         Format of the zero points, see `from_tensors`.
     group_size : int, optional
         Number of inputs in a group. Default: see `from_tensors`.
     wrap : bool, optional
-        For format "gptq". True: store a zero point of 0 as ``2**bits - 1``. Default: it
-        raises an error.
+        For format "gptq". True: store a zero point of 0 as ``2**bits - 1``. By default, a
+        zero point of 0 raises an error.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -196,8 +207,9 @@ def pack(
 
     Notes
     -----
-    ``round_half_even((x + zero * scale) / scale)``, each step rounded to float32 (to
-    float64 if `x` is float64), like AutoGPTQ. Values out of range become the nearest code.
+    Codes are ``round_half_even((x + zero * scale) / scale)``, like in AutoGPTQ. Each
+    operation is rounded to float32, or to float64 if `x` is float64. Values out of range
+    become the nearest code.
 
     Examples
     --------
@@ -234,7 +246,7 @@ def _converted(made: Planar, *, format: str, wrap: bool = False) -> Weight:
 
 
 def _detected(zeros: Words, bits: int) -> str:
-    """Return the format, from the bits or from zero points of a symmetric weight."""
+    """Return the format, from the number of bits, or from symmetric zero points."""
     if bits not in _BITS:
         return "gptq_p"
     words = zeros.reshape(-1)
@@ -252,7 +264,7 @@ def _detected(zeros: Words, bits: int) -> str:
 
 
 def _to_stream(planes: Array, bits: int) -> Words:
-    """Convert planes of 32 codes along the first axis to words of a stream."""
+    """Convert planes along the first axis to words with consecutive codes."""
     rows, outputs = planes.shape
     words = planes.reshape(rows // bits, bits, outputs)
     made = np.empty((rows, outputs), "<i4")
@@ -267,7 +279,7 @@ def _to_stream(planes: Array, bits: int) -> Words:
 
 
 def _to_planes(words: Array, bits: int) -> Words:
-    """Convert words of a stream along the first axis to planes of 32 codes."""
+    """Convert words with consecutive codes along the first axis to planes."""
     rows, outputs = words.shape
     inputs = rows * 32 // bits
     stream = _codes_of(words, (inputs, outputs), 0, bits)
@@ -302,14 +314,14 @@ def _widths(kind: str | None) -> tuple[int, ...]:
 
 
 def _check_extents(inputs: int, outputs: int, bits: int, kind: str, name: str) -> None:
-    """Check that codes fill words, and planes of 32 codes."""
+    """Check that inputs and outputs fill 32-bit words, or planes of 32 codes."""
     least = 1 if _has_planes(kind, bits) else bits
     _weight.require_whole(inputs, least, name, "inputs", f"{bits} bits")
     _weight.require_whole(outputs, least, name, "outputs", f"{bits} bits")
 
 
 def _one_more(stored: Bytes, bits: int, wrap: bool) -> Bytes:
-    """Add 1 to stored zero points."""
+    """Convert stored zero points of format "gptq" to zero points, by adding 1."""
     most = np.uint8((1 << bits) - 1)
     if not wrap and (stored == most).any():
         place = tuple(np.argwhere(stored == most)[0].tolist())
@@ -319,7 +331,7 @@ def _one_more(stored: Bytes, bits: int, wrap: bool) -> Bytes:
 
 
 def _stored(zeros: Bytes, kind: str, bits: int, wrap: bool, name: str) -> Bytes:
-    """Return zero points as a format stores them."""
+    """Convert zero points to the numbers that a format stores."""
     if kind != "gptq":
         return zeros
     if not wrap and not zeros.all():
@@ -333,7 +345,7 @@ def _stored(zeros: Bytes, kind: str, bits: int, wrap: bool, name: str) -> Bytes:
 def _made(
     made: Planar, words: Any, stored: Any, scale: Any, kind: str, wrap: bool
 ) -> Weight:
-    """Build the weight from words of streams, stored zero points and scales."""
+    """Return a weight from words with consecutive codes, stored zero points and scales."""
     order, bits, size = made.groups, made.bits, made.block_size
     if order is None:
         order = np.arange(len(words) * 32 // bits) // size

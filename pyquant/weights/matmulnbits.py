@@ -3,18 +3,19 @@
 
 A node has K inputs, N outputs and these initializers:
 
-- ``B`` of shape (N, ceil(K / block_size), block_size * bits / 8): codes in the order of the
-  inputs, the first in the low bits of a byte.
-- ``scales`` of shape (N, ceil(K / block_size)), or flattened.
-- ``zero_points``, optional: uint8 of shape (N, ceil(ceil(K / block_size) * bits / 8)), or
-  flattened, packed like ``B`` in rows of complete bytes; or real numbers with the shape of
-  ``scales``. Without them zero points are ``2**(bits - 1)``.
-- ``g_idx`` of shape (K,), optional: the block with the parameters of each input.
+- ``B`` of shape (N, ceil(K / block_size), block_size * bits / 8): bytes with the codes in
+  the order of the inputs. The first code is in the low bits of a byte.
+- ``scales`` of shape (N, ceil(K / block_size)), or with one dimension.
+- ``zero_points``, optional. Integer zero points are packed like ``B``. They have type uint8
+  and shape (N, ceil(ceil(K / block_size) * bits / 8)), or one dimension. Real zero points
+  have the shape of ``scales``. Without the tensor, zero points are ``2**(bits - 1)``.
+- ``g_idx`` of shape (K,), optional: for each input, the index of the block with the scale
+  and the zero point of the input.
 
-Values are ``(code - zero_point) * scale``, or ``code * scale - zero_point * scale`` for
-real zero points, with each step rounded to float32, like ONNX Runtime. ONNX Runtime 1.32
-ignores zero points beside a ``g_idx``. A node names its initializers freely, so this module
-cannot find weights by names.
+Values are ``(code - zero_point) * scale``. With real zero points, values are ``code * scale
+- zero_point * scale``. Each operation is rounded to float32, like in ONNX Runtime. If a
+node has a ``g_idx``, ONNX Runtime 1.32 ignores the zero points. The initializers of a node
+may have any names, so that this module cannot find weights by names.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __dir__: object = __all__.copy
 
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
-_LEAST, _MOST = 16, 1 << 16  # least and largest block size
+_LEAST, _MOST = 16, 1 << 16  # minimum and maximum block size
 _TILE = 1 << 15  # number of elements quantized at a time
 
 
@@ -63,14 +64,14 @@ def from_tensors(
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``B`` of uint8, ``scales`` of float32, float16 or bfloat16, and
-        ``zero_points`` and ``g_idx``, if the node has them.
+        A mapping from names to arrays: ``B`` of uint8, ``scales`` of float32, float16 or
+        bfloat16, and optionally ``zero_points`` and ``g_idx``.
     name : str, optional
-        Start of the names, before a dot. Default: no name.
+        Prefix of the names. A dot follows the prefix. Default: no prefix.
     K, N : int
-        Number of inputs and outputs.
+        Numbers of inputs and of outputs.
     bits : int, optional
-        2, 4 (the default) or 8.
+        Number of bits of a code: 2, 4 (the default) or 8.
     block_size : int
         Number of inputs in a block: a power of two from 16 to 65536.
 
@@ -98,7 +99,7 @@ def _read(
     bits: Any,
     block_size: Any,
 ) -> tuple[str, dict[str, Array], Planar]:
-    """Check that all arguments match."""
+    """Check that all arguments match each other, and return the common form."""
     bits = _check.choice(bits, "bits", _BITS)
     size = _block(block_size)
     inputs = integer(K, "K", 0, _weight.LARGEST)
@@ -113,7 +114,7 @@ def _read(
     else:
         words = data.reshape(outputs, blocks * size * bits // 8).view("<i4")
         due = inputs * bits
-        if words.shape[1] * 32 > due:  # remove the codes after input K
+        if words.shape[1] * 32 > due:  # remove the codes that follow the K inputs
             words = words[:, : -(-due // 32)].copy()
             if due % 32:
                 words[:, -1] &= np.int32((1 << due % 32) - 1)
@@ -142,43 +143,45 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        Finite values of float32, float16 or bfloat16 (all types of the operator), of shape
-        (N, K) and any strides: a row for each output. Python numbers become float32.
-        Contiguous rows are fastest.
+        Finite values of shape (N, K), with a row for each output. The type is float32,
+        float16 or bfloat16, as in the operator. Python numbers become float32. Any strides
+        are allowed; contiguous rows are fastest.
     bits : int, optional
-        2, 4 (the default) or 8.
+        Number of bits of a code: 2, 4 (the default) or 8.
     block_size : int, optional
         Number of inputs in a block: a power of two from 16 to 65536. Default 32.
     symmetric : bool, optional
-        True (the default): zero points are ``2**(bits - 1)`` and omitted. False: choose
-        zero points.
+        True (the default): zero points are ``2**(bits - 1)``, and the weight does not store
+        them. False: choose zero points.
     threads : int, optional
-        Largest number of threads for a part of the work. Default 1. The result does not
-        depend on it.
+        Largest number of threads. A part of the work always uses one thread. Default 1. The
+        result does not depend on it.
 
     Returns
     -------
     Weight
-        A weight with scales of the type of `x`. Codes beyond K in the last block are 0.
-        (ONNX Runtime leaves unused codes in the last byte.)
+        A weight with scales of the type of `x`. If K inputs do not fill the last block, the
+        remaining codes are 0. In ONNX Runtime, unused codes in the last byte may differ.
 
     Notes
     -----
-    Codes, scales and zero points equal ``quantize_matmul_4bits``, and its forms for 2 and 8
-    bits, of ONNX Runtime 1.32. ONNX Runtime lacks bfloat16, which is processed like
-    float16. Each float32 operation is rounded. In symmetric form, ``m`` is the value of a
-    block with the largest magnitude (of two, the lower one)::
+    Codes, scales and zero points equal the results of ``quantize_matmul_4bits`` in ONNX
+    Runtime 1.32, and of its variants for 2 and 8 bits. These functions do not support
+    bfloat16, which pyquant processes like float16. Each operation is rounded to float32. If
+    `symmetric` is true, ``m`` is the value of a block with the largest magnitude. If two
+    values have this magnitude, ``m`` is the lower value::
 
         scale = -m / 2**(bits - 1)
         code = clip(round_half_away(x * (1 / scale) + 2**(bits - 1)))
 
-    In asymmetric form, ``low`` and ``high`` are the extremes of a block and 0::
+    If `symmetric` is false, ``low`` and ``high`` are the lowest and the highest of 0 and of
+    the values in a block::
 
         scale = (high - low) / (2**bits - 1)
         zero_point = clip(round_half_away(0 - low / scale))
         code = clip(round_half_away(x * (1 / scale) + zero_point))
 
-    If the scale is 0, ``1 / scale`` and zero points are 0.
+    If the scale is 0, ``1 / scale`` and the zero point are replaced by 0.
 
     Examples
     --------
@@ -247,15 +250,17 @@ def pack(
     Parameters
     ----------
     q : array_like
-        uint8 of shape (N, K): integers from 0 to ``2**bits - 1``.
+        Codes: uint8 integers from 0 to ``2**bits - 1``, with shape (N, K).
     scales : array_like
         float32, float16 or bfloat16 of shape (N, ceil(K / block_size)).
     zero_points : array_like, optional
-        uint8 with the shape of `scales` and the range of `q`. Default: ``2**(bits - 1)``.
+        uint8 integers from 0 to ``2**bits - 1``, with the shape of `scales`. Default:
+        ``2**(bits - 1)``.
     g_idx : array_like, optional
-        int32 of shape (K,): the block with the parameters of each input.
+        int32 of shape (K,): for each input, the index of the block with the scale and the
+        zero point of the input. By default, the block that contains the input.
     bits : int, optional
-        2, 4 (the default) or 8.
+        Number of bits of a code: 2, 4 (the default) or 8.
     block_size : int
         Number of inputs in a block: a power of two from 16 to 65536.
 
@@ -302,7 +307,11 @@ def _converted(made: Planar, *, block_size: SupportsIndex | None = None) -> Weig
 
 
 def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
-    """Build a weight with a block size. With `keep`, store even default zero points."""
+    """Return a weight with blocks of `size` inputs.
+
+    Zero points are stored if one differs from the default ``2**(bits - 1)``, or if `keep`
+    is true.
+    """
     bits, inputs = made.bits, made.inputs
     blocks = -(-inputs // size)
     columns = blocks * size * bits // 32
@@ -317,7 +326,7 @@ def _written(made: Planar, size: int, *, keep: bool = False) -> Weight:
 
 
 def _made(inputs: int, bits: int, size: int, words: Any, scale: Any, *rest: Any) -> Weight:
-    """Build the weight from words of codes, scales and optional tensors."""
+    """Return a weight from words of codes, scales and optional tensors."""
     rows, blocks = scale.shape
     data = words.view(np.uint8).reshape(rows, blocks, size * bits // 8)
     tensors = _weight.by_name(_TENSORS, data, scale, *rest)
@@ -334,7 +343,7 @@ def _block(block_size: object) -> int:
 
 
 def _flat_or(one: Array, name: str, rows: int, columns: int) -> Array:
-    """Return parameters by rows; older models store them flattened."""
+    """Return scales or zero points as a matrix. Older models store one dimension."""
     if one.shape == (rows * columns,):
         return one.reshape(rows, columns)
     _weight.check_shape(one, name, (rows, columns))
@@ -344,7 +353,7 @@ def _flat_or(one: Array, name: str, rows: int, columns: int) -> Array:
 def _zeros_of(
     given: Any, scale: Array, bits: int
 ) -> tuple[Any, Floats | None, Array | None]:
-    """Return zero points, biases (if zero points are real), and the checked array."""
+    """Return zero points, biases (for real zero points), and the argument as an array."""
     rows, blocks = scale.shape
     if given is None:
         return 1 << (bits - 1), None, None
@@ -361,7 +370,7 @@ def _zeros_of(
 
 
 def _packed_zeros(zeros: Bytes, bits: int) -> Bytes:
-    """Pack zero points in rows of complete bytes, padded with the middle code."""
+    """Pack rows of zero points, with the middle code for unused bits of the last byte."""
     rows, blocks = zeros.shape
     size = -(-blocks * bits // 8)
     filled = np.full((rows, size * 8 // bits), 1 << (bits - 1), np.uint8)
@@ -378,19 +387,20 @@ def _parameters(
     scales: Array,
     zeros: Bytes,
 ) -> Floats:
-    """Set scales and zero points of blocks from extremes, and return the reciprocals."""
+    """Compute `scales` and `zeros` from extremes, and return the reciprocals of scales."""
     first, last = extremes.astype(np.float32)
     scale: Array
     with np.errstate(all="ignore"):
         if symmetric:
             farthest = np.where(abs(last) > abs(first), last, first)
-            # If all values are 0 or -0, the first value determines the sign of the scale.
+            # If all values of a block are 0 or -0, the first value determines the sign of
+            # the scale.
             farthest = np.where(farthest == 0, firsts, farthest)
             scale = -farthest / np.float32(1 << (bits - 1))
         else:
             most = np.float32((1 << bits) - 1)
             scale = (last - first) / most
-            middle = np.float32(0) - first / scale  # NaN if all are 0
+            middle = np.float32(0) - first / scale  # NaN if all values of a block are 0
             rounded = _core.quantize(middle, 1.0, rounding="half_away", dtype="uint8")
             np.minimum(rounded, np.uint8(most), out=zeros)
         scales[...] = scale

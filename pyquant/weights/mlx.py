@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write weights of MLX's affine quantization, without importing MLX.
 
-``weight`` contains codes along the last axis, the first in the low bits of a 32-bit word.
-``scales`` and ``biases`` have a number for each group. For K inputs the shapes end in K *
-bits / 32 and K / group_size. Values are ``code * scale + bias``, each step rounded to
-float32. If ``Weight.dequantize`` returns the 16-bit type of the scales, each step is
-rounded to that type, like MLX on CPUs.
+For K inputs, the last extent of ``weight`` is K * bits / 32. It contains codes in 32-bit
+words, with the first code in the low bits. The last extent of ``scales`` and ``biases`` is
+K / group_size, with a number for each group. Values are ``code * scale + bias``, with each
+operation rounded to float32. If scales have a 16-bit type and ``Weight.dequantize`` returns
+this type, each operation is rounded to this type, like in MLX on CPUs.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def from_tensors(
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``weight`` of uint32 or int32, ``scales`` and ``biases`` of equal
-        type, float32, float16 or bfloat16.
+        A mapping from names to arrays: ``weight`` of uint32 or int32, and ``scales`` and
+        ``biases``, both of one type: float32, float16 or bfloat16.
     name : str, optional
-        Name of the layer, without the last part of the names. Default: no name.
+        Name of the layer, with which the names begin. Default: no name.
     group_size : int, optional
-        32, 64 or 128. Default: the only size that fits.
+        Number of inputs in a group: 32, 64 or 128. Default: the only size that fits.
     bits : int, optional
-        2, 3, 4, 5, 6 or 8. Default: the only number of bits that fits.
+        Number of bits of a code: 2, 3, 4, 5, 6 or 8. Default: the only number that fits.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def from_tensors(
 def _read(
     weight: Any, scales: Any, biases: Any, *, group_size: Any, bits: Any
 ) -> tuple[str, dict[str, Array], Planar]:
-    """Check that all arguments match."""
+    """Check that all arguments match each other, and return the common form."""
     if bits is not None:
         bits = _check.choice(bits, "bits", _BITS)
     if group_size is not None:
@@ -106,7 +106,7 @@ def _read(
 def _sizes_of(
     words: tuple[int, ...], groups: tuple[int, ...], bits: int | None, size: int | None
 ) -> tuple[int, int]:
-    """Return the number of bits and the group size."""
+    """Return the number of bits and the group size. Find missing numbers from shapes."""
     if bits is not None and size is not None:
         return bits, size
     pairs = [
@@ -142,12 +142,12 @@ def quantize(
         Finite values of float32, float16 or bfloat16, of shape (..., K) and any strides.
         Python numbers become float32.
     group_size : int, optional
-        32, 64 (the default) or 128. It must divide K.
+        Number of inputs in a group: 32, 64 (the default) or 128. It must divide K.
     bits : int, optional
-        2, 3, 4 (the default), 5, 6 or 8.
+        Number of bits of a code: 2, 3, 4 (the default), 5, 6 or 8.
     threads : int, optional
-        Largest number of threads for a part of the work. Default 1. The result does not
-        depend on it.
+        Largest number of threads. A part of the work always uses one thread. Default 1. The
+        result does not depend on it.
 
     Returns
     -------
@@ -156,8 +156,8 @@ def quantize(
 
     Notes
     -----
-    The result equals MLX 0.32 on CPUs. Each float32 operation is rounded, with the lowest
-    and highest value of a group::
+    The result equals MLX 0.32 on CPUs. In the formulas, ``low`` and ``high`` are the lowest
+    and the highest value of a group. Each operation is rounded to float32::
 
         scale = max((high - low) / (2**bits - 1), 1e-7)
         scale, edge = (scale, low) if abs(low) > abs(high) else (-scale, high)
@@ -239,7 +239,7 @@ def _converted(made: Planar, *, group_size: SupportsIndex | None = None) -> Weig
 
 
 def _made(size: int, bits: int, words: Any, *parameters: Any) -> Weight:
-    """Make a weight from words, scales and biases."""
+    """Return a weight from words, scales and biases."""
     tensors = _weight.by_name(_TENSORS, words.view("<u4"), *parameters)
     return Weight("mlx", tensors, partial(_read, group_size=size, bits=bits))
 
@@ -247,9 +247,14 @@ def _made(size: int, bits: int, words: Any, *parameters: Any) -> Weight:
 def _parameters(
     rows: Floats, extremes: npt.NDArray[np.float64], size: int, bits: int
 ) -> tuple[Floats, Floats]:
-    """Return scales and biases of groups, from extremes that include 0."""
+    """Return scales and biases of groups.
+
+    `extremes` has the lowest and the highest of 0 and of the values `rows` of a group.
+    """
     low, high = extremes.astype(np.float32)
-    others = (low == 0) | (high == 0)  # 0 may be absent, or -0
+    # An extreme of 0 may come from 0 itself, and -0 must not become 0. NumPy finds the
+    # extremes of the values in these groups.
+    others = (low == 0) | (high == 0)
     if others.any():
         some = rows.reshape(*low.shape, size)[others]
         low[others], high[others] = some.min(axis=1), some.max(axis=1)
@@ -266,13 +271,14 @@ def _parameters(
 
 
 def _biases(scale: Array, zeros: Bytes, bits: int) -> Array:
-    """Return biases that replace zero points, if all products and sums are exact."""
+    """Return biases that replace zero points. Raise an error if a value would change."""
     wide = scale.astype(np.float32)
     exact = -zeros.astype(np.float64) * wide
     with np.errstate(all="ignore"):
         bias = exact.astype(scale.dtype)
     wrong = bias.astype(np.float64) != exact
-    # The product of a code and a scale is exact if the low `bits` bits of the scale are 0.
+    # The float32 product of a code and a scale is exact if the low `bits` bits of the scale
+    # are 0.
     wrong |= (wide.view(np.uint32) & np.uint32((1 << bits) - 1) != 0) & (zeros != 0)
     largest = np.finfo(np.float32).max
     wrong |= (zeros != 0) & ~(abs(wide.astype(np.float64)) * ((1 << bits) - 1) <= largest)

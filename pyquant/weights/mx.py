@@ -2,8 +2,8 @@
 """Read and write weights in OCP MX blocks, which have power-of-two scales.
 
 Blocks are along the last axis. ``weight_scale`` has a float8_e8m0fnu scale for each block.
-The elements are ``weight_packed``, two float4_e2m1fn elements in a byte, the first in the
-low bits; or ``weight`` of another type. Values are ``element * scale``.
+``weight_packed`` has two float4_e2m1fn elements in a byte, with the first element in the
+low bits. Elements of another type are in ``weight``. Values are ``element * scale``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ __all__ = ["from_tensors", "quantize", "unswizzle"]
 __dir__: object = __all__.copy
 
 _PACKED, _PLAIN = ("weight_packed", "weight_scale"), ("weight", "weight_scale")
-_BLOCKS = ("weight_blocks", "weight_scales")  # gpt-oss: bytes of a block along an axis
-_SHORT = ("weight", "scale")  # DeepSeek
+# Names in gpt-oss. The last axis of the first tensor has the bytes of a block.
+_BLOCKS = ("weight_blocks", "weight_scales")
+_SHORT = ("weight", "scale")  # names in DeepSeek
 
 
 class _Element(NamedTuple):
-    """The largest number of an element type, its exponent, and the mantissa bits."""
+    """Exponent and value of the largest number of a type, and number of mantissa bits."""
 
     exponent: int | Words
     largest: float
@@ -55,9 +56,9 @@ _ELEMENTS = {
     "float4_e2m1fn": _Element(2, 6, 1),
 }
 _RULES = ("floor", "ceil", "even", "rceil")
-_NAN = 255  # the byte of the scale NaN
-_INFINITE = 0x7F800000  # the bits of infinity in float32; NaN has larger ones
-_BITS = 23  # mantissa bits of float32
+_NAN = 255  # the code of the scale NaN
+_INFINITE = 0x7F800000  # the bits of infinity in float32; the bits of NaN are larger
+_BITS = 23  # number of mantissa bits of float32
 
 
 @_core.hinted
@@ -70,10 +71,12 @@ def from_tensors(
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``weight_packed``, or ``weight`` of a type of `quantize` or of
-        bytes with two float4_e2m1fn elements each; and ``weight_scale`` or ``scale`` of
-        float8_e8m0fnu or uint8. Or ``weight_blocks`` and ``weight_scales``, with an axis
-        for the bytes of a block.
+        A mapping from names to arrays. The elements have the name ``weight_packed`` or
+        ``weight``, and the scales have the name ``weight_scale`` or ``scale``. Elements
+        have a type that `quantize` supports, or are bytes with two float4_e2m1fn elements
+        each. Scales have type float8_e8m0fnu or uint8. The names ``weight_blocks`` and
+        ``weight_scales`` are also accepted. Bytes in ``weight_blocks`` have an additional
+        last axis for the bytes of a block.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
     block_size : int, optional
@@ -95,7 +98,7 @@ def from_tensors(
 
 
 def _read(*, size: int, **given: Any) -> tuple[str, dict[str, Any], Scaled]:
-    """Check that elements and scales match."""
+    """Check that elements and scales match, and return the common form."""
     (key, elements), (scale_key, stored) = given.items()
     scale = _weight.scales_of(stored, scale_key, "float8_e8m0fnu")
     if key == _BLOCKS[0]:
@@ -130,10 +133,10 @@ def quantize(
         Type of the elements: float8_e4m3fn, float8_e5m2, float6_e2m3fn, float6_e3m2fn or
         float4_e2m1fn.
     rule : {"floor", "ceil", "even", "rceil"}, optional
-        Rule of the scales, see Notes. Default "floor", the rule of the standard.
+        Rule for choosing scales, see Notes. Default "floor", the rule of the standard.
     block_size : int, optional
-        Number of elements in a block along the last axis; the last block may be short.
-        Default 32, like the standard.
+        Number of elements in a block along the last axis. The last block may be short.
+        Default 32, the size of the standard.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
@@ -144,25 +147,30 @@ def quantize(
 
     Notes
     -----
-    A byte b is the scale 2**(b - 127). Let a be the largest magnitude of a block as float32
-    (float64 is rounded, half to even). E is the exponent in its bits, e the exponent of the
-    largest number of `dtype`, and m the number of significand bits:
+    A scale is stored as a byte b, which means the number 2**(b - 127). Let a be the largest
+    magnitude of a block, rounded to float32. E is the exponent field in the bits of a, e is
+    the exponent of the largest number of `dtype`, and m is the number of mantissa bits of
+    `dtype`:
 
-    - "floor": b = E - e. OCP MX 1.0, 6.3; the largest value of a block may saturate.
-    - "ceil": like "floor", with a rounded up to a power of two.
-    - "even": like "floor", with the significand of a rounded to m bits, half up.
-    - "rceil": a divided by the largest number of `dtype`, as float32, and then rounded up
-      to a power of two, so that no value saturates. cuBLAS uses this rule.
+    - "floor": b = E - e. This is the rule in section 6.3 of OCP MX 1.0. The largest value
+      of a block may saturate.
+    - "ceil": like "floor", but a is first rounded up to a power of two.
+    - "even": like "floor", but the mantissa of a is first rounded to m bits, half up.
+    - "rceil": a is divided by the largest number of `dtype` and rounded to float32. The
+      scale is this quotient, rounded up to a power of two, so that no value saturates.
+      cuBLAS uses this rule.
 
-    A negative b becomes 0, so a block of zeros has b = 0. A block with NaN or an infinity,
-    or with "even" a value that rounds to infinity, has b = 255, which is NaN. Its float8
-    elements are NaN, and elements of other types have no meaning. Elements are exact
-    quotients of values and scales, rounded once half to even and saturated.
+    If b is negative, 0 replaces it, so that a block of zeros has b = 0. A block with NaN or
+    infinity has b = 255, which is the scale NaN. With "even", b is also 255 if a is rounded
+    to infinity. In a block with the scale NaN, float8 elements are NaN, and elements of
+    other types have no meaning. Elements are the exact quotients of values and scales,
+    rounded once, half to even, and saturated.
 
-    The result equals torchao's `to_mx` in its modes FLOOR, CEIL, EVEN and RCEIL, except for
-    b = 0 or 1 and infinities in release 0.18. For finite values and other axes,
+    The result equals torchao's `to_mx` in the modes FLOOR, CEIL, EVEN and RCEIL. In release
+    0.18 of torchao, the results differ for blocks with infinities and if b is 0 or 1. For
+    blocks along other axes,
     ``pq.choose_qparams(..., scale_dtype="float8_e8m0fnu", scale_rule=rule)`` chooses equal
-    scales.
+    scales for finite values.
 
     Examples
     --------
@@ -206,10 +214,11 @@ def unswizzle(
     Parameters
     ----------
     scales : array_like
-        One-byte scales of any shape: consecutive tiles of 128 rows and 4 columns in C
-        order, padded to complete tiles.
+        Scales of one byte each, in an array of any shape. In C order, the array is a
+        sequence of tiles. A tile has 128 rows and 4 columns of scales. Unused elements fill
+        the last tiles.
     shape : tuple of int
-        Number of rows and columns of scales.
+        Numbers of rows and columns of the scales in the result.
 
     Returns
     -------
@@ -218,8 +227,8 @@ def unswizzle(
 
     Notes
     -----
-    In a tile of 512 bytes, the scale in row r and column c has position ``r % 32 * 16 + r
-    // 32 * 4 + c``.
+    A tile has 512 bytes. The scale in row r and column c of the tile is at index
+    ``r % 32 * 16 + r // 32 * 4 + c``.
 
     Examples
     --------
@@ -261,7 +270,10 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
 def scales_by_rule(
     spans: npt.NDArray[np.float64], dtype: str, steps: float | None, rule: str
 ) -> npt.NDArray[Any]:
-    """Return a scale for each span, for codes of `steps` integers or of a float type."""
+    """Return a scale for each span, the range of values that a scale must represent.
+
+    `steps` is the length of the range of integer codes, or `None` for a float type `dtype`.
+    """
     exponent = math.frexp(steps or 1)[1] - 1
     element = _Element(exponent, steps, exponent) if steps else _element_of(dtype)
     magnitudes = _core.cast(spans.reshape(-1), "float32")
@@ -272,7 +284,7 @@ def scales_by_rule(
 def rounded_scales(
     scale: ArrayLike, dtype: npt.DTypeLike | None, rule: str
 ) -> npt.NDArray[Any]:
-    """Round given scales to float8_e8m0fnu."""
+    """Round scales to float8_e8m0fnu by a rule."""
     check_rule(dtype, rule)
     stored = _core.as_reals(scale, "scale")
     given = stored.reshape(-1).astype(np.float64)
@@ -280,7 +292,7 @@ def rounded_scales(
     if bad.any():
         expected = f"finite numbers of at least 0 with scale_rule={rule!r}"
         raise fail(ValueError, "scale", expected, f"{given[bad][0]}")
-    small = given < 2.0**-64  # avoids subnormal float32
+    small = given < 2.0**-64  # multiplied, because the rules need normal float32 numbers
     values = _core.cast(given * np.where(small, 2.0**64, 1), "float32")
     element = _Element(np.where(small, np.int32(64), np.int32(0)), 1, 0)
     made = _finite_scales(values, element, "ceil" if rule == "rceil" else rule)
@@ -288,7 +300,7 @@ def rounded_scales(
 
 
 def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
-    """Raise an error for an unknown scale_rule, or for a type that excludes rules."""
+    """Raise an error for an unknown scale_rule, or for a scale type other than E8M0."""
     _check.choice(rule, "scale_rule", _RULES)
     if dtype is None or requested(dtype) != "float8_e8m0fnu":
         expected = f"float8_e8m0fnu with scale_rule={rule!r}"
@@ -296,7 +308,11 @@ def check_rule(dtype: npt.DTypeLike | None, rule: object) -> None:
 
 
 def _finite_scales(magnitudes: Floats, element: _Element, rule: str) -> Array:
-    """Return scales for magnitudes that were finite; overflow becomes the largest scale."""
+    """Return scales for magnitudes of finite values, so that no scale is NaN.
+
+    A magnitude may be infinite after rounding to float32. The scale is then the largest
+    scale that a finite magnitude can get.
+    """
     made = _bytes_of(magnitudes, element, rule)
     beyond = np.where(np.isinf(magnitudes), 0, element.exponent)
     made = np.where(made == _NAN, _NAN - np.maximum(beyond, 1), made)
@@ -304,14 +320,15 @@ def _finite_scales(magnitudes: Floats, element: _Element, rule: str) -> Array:
 
 
 def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
-    """Return the bytes of scales: biased exponents of the magnitudes, by a rule."""
+    """Return the code of the scale for each magnitude by a rule, see `quantize`."""
     bits = magnitudes.view(np.int32)
     nan = bits >= _INFINITE
     if nan.any():
         magnitudes = np.where(nan, np.float32(0), magnitudes)
         bits = magnitudes.view(np.int32)
     if rule == "rceil":
-        quotients = magnitudes / np.float64(element.largest)  # rounding twice equals once
+        # The float64 quotient, rounded to float32, equals the float32 quotient.
+        quotients = magnitudes / np.float64(element.largest)
         bits = _core.cast(quotients, "float32").view(np.int32)
     up = {"floor": 0, "even": 1 << _BITS - 1 >> element.mantissa}.get(
         rule, (1 << _BITS) - 1
@@ -319,12 +336,12 @@ def _bytes_of(magnitudes: Floats, element: _Element, rule: str) -> Words:
     made = bits + np.int32(up)
     made >>= _BITS
     if rule == "rceil":
-        small = bits < 1 << _BITS  # subnormal float32
+        small = bits < 1 << _BITS  # the quotient is a subnormal float32 number
         if small.any():
             made[small] = bits[small] > 1 << _BITS - 1
     else:
         if rule == "even":
-            nan |= made == _NAN  # rounded to infinity
+            nan |= made == _NAN  # the magnitude was rounded to infinity
         made -= element.exponent
         np.maximum(made, 0, out=made)
     made[nan] = _NAN

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write NVFP4 weights: float4_e2m1fn in blocks of 16 with float8 scales.
 
-Two elements share a byte, the first in the low bits. Blocks are along the last axis.
+Two elements share a byte, with the first element in the low bits. Blocks are along the last
+axis. The names of the tensors and the formulas depend on the package:
 
-- torchao and ModelOpt: ``weight``, ``weight_scale`` and ``weight_scale_2``. Values are
+- torchao and ModelOpt use ``weight``, ``weight_scale`` and ``weight_scale_2``. Values are
   ``element * (weight_scale_2 * weight_scale)``.
-- compressed-tensors: ``weight_packed``, ``weight_scale`` and ``weight_global_scale``.
+- compressed-tensors uses ``weight_packed``, ``weight_scale`` and ``weight_global_scale``.
   Values are ``element * (weight_scale / weight_global_scale)``.
 
 The products and quotients in parentheses are rounded to float32.
@@ -39,10 +40,10 @@ _TENSORS = {
     "compressed_tensors": ("weight_packed", "weight_scale", "weight_global_scale"),
 }
 _BLOCK, _ELEMENTS = 16, ("float4_e2m1fn",)
-_MOST = np.float32(448 * 6)  # largest scale of a block times largest element
-_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # limits of scales in torchao
-_FOR_ZERO = np.uint8(0x20)  # the byte of 0.125, the scale of zeros
-# Range of tensor scales that never overflow.
+_MOST = np.float32(448 * 6)  # the largest scale of a block, times the largest element
+_SMALLEST, _LARGEST = np.float32(2**-6), np.float32(448)  # torchao's range of block scales
+_FOR_ZERO = np.uint8(0x20)  # the code of 0.125, the scale of a block of zeros
+# Lowest and highest scale of the tensor with which no operation can overflow.
 _RANGES = {
     "torchao": (2.0**-121, 2.0**119),
     "compressed_tensors": (2.0**-118, float(np.finfo(np.float32).max)),
@@ -57,10 +58,13 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
     Parameters
     ----------
     tensors : mapping
-        Names to arrays: ``weight`` or ``weight_packed``, float4_e2m1fn elements or bytes
-        with two elements each; ``weight_scale`` of float8_e4m3fn, or its bytes as uint8;
-        and ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor. Without
-        these two, the function raises an error.
+        A mapping from names to arrays:
+
+        - ``weight`` or ``weight_packed``: float4_e2m1fn elements, or bytes with two
+          elements each;
+        - ``weight_scale``: float8_e4m3fn scales, or their bytes as uint8;
+        - ``weight_scale_2``, a multiplier, or ``weight_global_scale``, a divisor. If both
+          are absent, the function raises an error.
     name : str, optional
         Name of the weight, such as "layer.weight", or of its layer. Default: no name.
 
@@ -84,7 +88,7 @@ def from_tensors(tensors: Mapping[str, Any], name: str = "") -> Weight:
 
 
 def _read(**given: Any) -> tuple[str, dict[str, Any], Scaled]:
-    """Check that elements and scales match."""
+    """Check that elements and scales match, and return the common form."""
     (key, elements), (scale_key, stored), (single_key, single) = given.items()
     codes = _weight.elements_of(elements, key, _ELEMENTS)
     scale = _weight.scales_of(stored, scale_key, "float8_e4m3fn")
@@ -111,21 +115,22 @@ def quantize(
     ----------
     x : array_like
         Finite values of float32, float64, float16 or bfloat16, of shape (..., K) and any
-        strides. K must be even. float64 values must be within float32.
+        strides. K must be even. float64 values must be in the range of float32.
     tensor_scale : float, optional
-        Scale of the tensor, rounded to float32. Default: see Notes. With 1, only blocks
-        have scales.
+        Scale of the tensor, rounded to float32. For the default, see Notes. With 1, the
+        scale of the tensor has no effect.
     like : {"torchao", "compressed_tensors"}, optional
-        The package with the formulas, see Notes. "torchao": `tensor_scale` is a multiplier,
-        like in ModelOpt's files. "compressed_tensors": it is a divisor.
+        The package whose formulas are used, see Notes. With "torchao", `tensor_scale` is a
+        multiplier, like in ModelOpt's files. With "compressed_tensors", `tensor_scale` is a
+        divisor.
     threads : int, optional
         Largest number of threads. Default 1. The result does not depend on it.
 
     Returns
     -------
     Weight
-        Elements, scales of blocks of 16, of which the last may be short, and the scale of
-        the tensor.
+        Elements, a scale for each block of 16 elements, and the scale of the tensor. The
+        last block may be short.
 
     Notes
     -----
@@ -137,15 +142,15 @@ def quantize(
         compressed_tensors:  scale = e4m3(t * (a / 6)), 0.125 for 0
                              code = e2m1(x / (scale / t))
 
-    The default of t, with A the largest magnitude of all: torchao: A / 2688 (448 times 6);
-    compressed_tensors: 2688 * (1 / A). It is 1 if a result is out of range, for example
-    for zeros.
+    Let A be the largest magnitude of `x`. The default of t is A / 2688 for torchao and
+    2688 * (1 / A) for compressed_tensors, with 2688 = 448 * 6. If this number could make an
+    operation overflow, for example if A is 0, the default is 1.
 
-    The result equals torchao's `nvfp4_quantize`, with and without a tensor scale, and
-    `calculate_qparams` and `quantize` of compressed-tensors, except that `quantize` of
-    compressed-tensors converts -0 to 0. If `x` is float64, magnitudes are rounded to
-    float32, and products and quotients of `x` are float64. The call allocates the result
-    and a float32 for each block.
+    With "torchao", the result equals torchao's `nvfp4_quantize`, with and without a tensor
+    scale. With "compressed_tensors", the result equals `calculate_qparams` and `quantize`
+    of compressed-tensors, except that this `quantize` converts -0 to 0. If `x` is float64,
+    magnitudes are rounded to float32, and products and quotients of `x` are float64. The
+    call allocates memory for the result, and a float32 number for each block.
 
     Examples
     --------
@@ -163,7 +168,7 @@ def quantize(
     """
     like = _check.choice(like, "like", _TENSORS)
     given = None if tensor_scale is None else _given(tensor_scale, like)
-    _core.dtype_named("float8_e4m3fn")  # raises if ml_dtypes is missing
+    _core.dtype_named("float8_e4m3fn")  # raises an error if ml_dtypes is not installed
     array, count = real_array(x, even=True), integer(threads, "threads", 1)
     amax = _amax_of(array, count)
     chosen = _tensor_scale(amax, like) if given is None else given
@@ -213,7 +218,8 @@ def pack(
 
     Notes
     -----
-    Elements have the formula of `quantize`, with IEEE arithmetic for a scale of 0.
+    `quantize` documents the formula of the elements. If a scale is 0, the operations follow
+    IEEE 754, and may divide by 0.
 
     Examples
     --------
@@ -236,7 +242,10 @@ def pack(
 def _packed(
     x: Array, scales: Array, chosen: np.float32, like: _Like, factors: Floats, threads: int
 ) -> Weight:
-    """Quantize elements with given scales. `factors` is memory for the factors."""
+    """Quantize elements with given scales.
+
+    The function overwrites `factors`, which has a float32 number for each block.
+    """
     multiplies = like == "torchao"
     if multiplies:
         _core.dequantize(scales, 1.0, out=factors)
@@ -261,7 +270,7 @@ def _packed(
 
 
 def _single(value: ArrayLike, name: str = "tensor_scale") -> np.float32:
-    """Return one number as float32."""
+    """Convert an array of one number to float32. Raise an error for several numbers."""
     array = _core.as_reals(value, name)
     if array.size != 1:
         raise _check.fail(ValueError, name, "one number", f"shape {array.shape}")
@@ -270,7 +279,7 @@ def _single(value: ArrayLike, name: str = "tensor_scale") -> np.float32:
 
 
 def _given(tensor_scale: ArrayLike, like: _Like) -> np.float32:
-    """Check that no step can overflow with `tensor_scale`, and return it as float32."""
+    """Check that no operation with `tensor_scale` can overflow; return it as float32."""
     scale, (least, most) = _single(tensor_scale), _RANGES[like]
     if not least <= scale <= most:
         expected = f"a number from {least:.3g} to {most:.3g} for like={like!r}"
@@ -289,7 +298,7 @@ def _tensor_scale(amax: Floats, like: _Like) -> np.float32:
 
 
 def _amax_of(x: Array, threads: int) -> Floats:
-    """Return the largest magnitude of each block; raise if a value is not finite."""
+    """Return the largest magnitude of each block. Raise an error for NaN and infinity."""
     amax = np.empty(grid_of(x.shape, _BLOCK), np.float32)
     infinite = []
 
@@ -300,7 +309,9 @@ def _amax_of(x: Array, threads: int) -> Floats:
 
     each_slab(take, x, _BLOCK, threads)
     if infinite:
-        found = _core.extrema(x, x.shape)  # raises for NaN and infinity in x
+        # This call raises an error for NaN and infinity. A float64 number may have become
+        # infinite by the conversion to float32; the next lines raise that error.
+        found = _core.extrema(x, x.shape)
         expected = "numbers that float32 holds"
         raise _check.fail(ValueError, "x", expected, f"{abs(found).max()}")
     return amax
