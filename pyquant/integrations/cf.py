@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode and encode packed variables of netCDF and zarr (CF conventions).
 
-Float types and bits equal xarray, which is not imported. An example of `encode` chooses
-``scale_factor`` and ``add_offset`` from data.
+Results have the types and the bits of xarray's results. xarray is not imported. An example
+of `encode` chooses ``scale_factor`` and ``add_offset`` from data.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ def qparams(attrs: Mapping[str, Any], dtype: npt.DTypeLike) -> QParams:
     Returns
     -------
     QParams
-        Parameters for codes viewed by ``_Unsigned``. `fill` has the codes for NaN, and
-        `quant_range` the valid codes. Fill values that no code equals are omitted. The
-        scale has the type of the result of `decode`, or float64 where that is an integer.
+        Parameters for codes with the type that ``_Unsigned`` selects. `fill` has the codes
+        that mean NaN. A fill value that no code equals is omitted. `quant_range` has the
+        lowest and the highest valid code. The scale has the type of the result of `decode`,
+        or float64 if this result is an integer type.
 
     Raises
     ------
     TypeError, ValueError
-        If an attribute is invalid or contradicts another.
+        If an attribute is invalid, or if two attributes contradict each other.
 
     Examples
     --------
@@ -90,40 +91,47 @@ def decode(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Convert the stored values of a variable to real numbers by its attributes.
+    Convert the stored values of a variable to real numbers.
 
     Parameters
     ----------
     q : array_like
-        Codes of an integer type of 8 to 64 bits, or scaled float32, float64 or float16.
+        Stored values: codes of an integer type of 8 to 64 bits, or floats of type float32,
+        float64 or float16 with a scale or an offset ("scaled floats").
     attrs : mapping
         Attributes of the variable; see `qparams`. The valid range is ignored.
     out : ndarray, optional
         Array for the result.
     threads : int, optional
-        Largest number of threads. Default 1. Scaled floats use one thread.
+        Largest number of threads. Default 1. Scaled floats are decoded on one thread.
 
     Returns
     -------
     ndarray
-        float32 or float64 by xarray's rule, with NaN for ``_FillValue`` and
-        ``missing_value``. Without these attributes, `q` itself, or a view of it by
-        ``_Unsigned``.
+        Real numbers of the type that the Notes describe, with NaN for ``_FillValue`` and
+        ``missing_value``. Without scale, offset and fill values, the result is `q` itself,
+        or a view of `q` with the type that ``_Unsigned`` selects.
 
     Notes
     -----
-    The type of the result follows xarray's rules; Python floats are float64. With
-    ``scale_factor`` only, it is the type of ``scale_factor``. With ``add_offset`` it is
-    float64, or float32 if both attributes are float32 numbers, not arrays, and codes do not
-    have 32 bits. Without both, it is float32 for codes of at most 16 bits, else float64.
-    Scaled floats keep their type without both, or if the only fill value is NaN. An integer
-    ``scale_factor`` without ``add_offset`` gives integers of its type, which wrap around.
-    With fill values, that case gives float64, where xarray raises an error.
+    The type of the result follows xarray's rules:
 
-    Fill values are compared with codes; a value that no code equals has no effect. xarray
-    compares fill values with codes converted to floats. It may miss a fill value, or match
-    several codes, for 32-bit codes and float32 (``scale_factor`` only) and for 64-bit
-    codes. It also compares ``missing_value`` without regard to ``_Unsigned``.
+    - With ``scale_factor`` only, the result has the type of ``scale_factor``. A Python
+      float has type float64.
+    - With ``add_offset``, the result is float64. It is float32 if both attributes are
+      float32 numbers, not arrays, and codes do not have 32 bits.
+    - Without ``scale_factor`` and ``add_offset``, the result is float32 for codes of at
+      most 16 bits, and float64 for wider codes. Floats keep their type.
+    - If the only fill value of floats is NaN, they keep their type.
+    - With an integer ``scale_factor`` and no ``add_offset``, the result has the type of
+      ``scale_factor``, and products wrap around. With fill values, this result is float64,
+      but xarray raises an error.
+
+    The function compares fill values with codes. A fill value that no code equals has no
+    effect. xarray converts codes to floats before it compares them. For 64-bit codes, and
+    for 32-bit codes with a float32 ``scale_factor`` only, the conversion is inexact. xarray
+    then may miss a fill value, or find it for several codes. xarray also compares
+    ``missing_value`` with codes of the stored type, even if ``_Unsigned`` selects another.
 
     Examples
     --------
@@ -160,7 +168,7 @@ def decode(
 def _decode_slices(
     q: npt.NDArray[Any], known: _Attributes, out: npt.NDArray[Any], real: np.dtype[Any]
 ) -> None:
-    """Decode packed floats in slices, with the operations of xarray in the type `real`."""
+    """Decode scaled floats in slices, with xarray's operations in the type `real`."""
     fills = [
         fill if isinstance(fill, np.generic) else _typed(fill, q.dtype)
         for name in _FILLS
@@ -190,17 +198,18 @@ def encode(
     threads: SupportsIndex = 1,
 ) -> npt.NDArray[Any]:
     """
-    Convert real numbers to the codes of a variable by its attributes.
+    Convert real numbers to the stored values of a variable.
 
     Parameters
     ----------
     x : array_like
-        float32, float64, float16, bfloat16 or integers; masked arrays, too. Masked elements
-        and NaN become ``_FillValue``, else the first ``missing_value``, else the lowest
-        code, or NaN of a float type.
+        An array or a masked array of float32, float64, float16, bfloat16 or integers.
+        Masked elements and NaN become ``_FillValue``. Without this attribute, they become
+        the first ``missing_value``. Without both attributes, they become the lowest code,
+        or NaN if `dtype` is a float type.
     attrs : mapping
         Attributes of the variable; see `qparams`, also for errors. ``scale_factor`` must
-        not be 0. Codes are clipped to the valid range.
+        not be 0. Codes are limited to the valid range.
     dtype : dtype_like
         The stored type: an integer type of 8 to 64 bits, float32, float64 or float16.
     out_of_range : {"saturate", "wrap", "raise"}, optional
@@ -213,19 +222,20 @@ def encode(
     Returns
     -------
     ndarray
-        Codes of `dtype`.
+        Stored values of type `dtype`.
 
     Notes
     -----
     The arithmetic equals xarray. With a fill value, the arithmetic has the type of `x`.
     Without a fill value, `x` is first converted to the type that `decode` returns for
-    16-bit codes. float16 and bfloat16 count as float32. If an attribute is a NumPy
-    float64 and `x` is float32, each operation is computed in float64 and rounded to
-    float32. Masked integers become float32 (at most 16 bits) or float64. Integers
-    without ``scale_factor`` and ``add_offset`` stay exact. Values that need a
-    conversion are processed in slices, on one thread. Values out of range, and NaN
-    without a fill value, are undefined in xarray, which also rejects scaled integers
-    with fill values.
+    16-bit codes. float16 and bfloat16 are processed like float32. If an attribute is a
+    NumPy float64 number and `x` is float32, each operation is computed in float64 and
+    rounded to float32. Masked integers become float32 if they have at most 16 bits, and
+    otherwise float64. Integers without ``scale_factor`` and ``add_offset`` stay exact. If
+    values need a conversion, the function converts them in slices and uses one thread.
+
+    In xarray, the results for values out of range, and for NaN without a fill value, are
+    undefined. xarray also raises an error for integers with a scale and fill values.
 
     Examples
     --------
@@ -236,8 +246,8 @@ def encode(
     array([     0,   1500, -32768], dtype=int16)
 
     Choose attributes from data with NaN. Limit the range of codes, because otherwise the
-    lowest value has the code of ``_FillValue`` and becomes NaN. The scale of constant data
-    is 0, and 1 replaces it:
+    lowest value gets the code of ``_FillValue`` and becomes NaN. If the data is constant,
+    the chosen scale is 0, and the example replaces it by 1:
 
     >>> import pyquant as pq
     >>> x = np.float32([273.15, 288.15, np.nan])
@@ -272,7 +282,7 @@ def encode(
         to = _core.quantize(given, scale, offset=offset, out=to, **how)
         return _seen_as(to, stored) if out is None else out
     checked: dict[str, Any] = {"threads": threads} if stored.kind == "f" else how
-    _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise its errors
+    _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise errors about arguments
     made = np.empty(given.shape, stored) if made is None else made
     beyond = _encode_slices(given, mask, known, real, how, _seen_as(made, known.codes))
     if beyond and out is not None:
@@ -283,7 +293,7 @@ def encode(
 
 
 def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool] | None]:
-    """Return the numbers to encode, and the mask if it hides any of them."""
+    """Return the numbers to encode, and the mask, or `None` if no number is masked."""
     mask = None
     if _core.is_masked(x):
         mask = np.ma.getmaskarray(x) if np.ma.is_masked(x) else None
@@ -297,7 +307,7 @@ def _given(x: Any, *, packed: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
 
 
 def _own_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of arithmetic for data that is not converted first."""
+    """Return the type of arithmetic for data of a type, if xarray does not convert it."""
     if dtype.kind in "iu":
         return dtype
     return _FLOAT64 if dtype.name == "float64" else _FLOAT32
@@ -313,7 +323,7 @@ def _encode_slices(
 ) -> str:
     """Encode in slices with xarray's operations, for types that `quantize` lacks.
 
-    Return the text of an error about values out of range, or "".
+    Return the message of an error about values out of range, or "" without an error.
     """
     hidden = np.zeros((), np.bool) if mask is None else mask
     walk = slices([x, hidden, out], [real, hidden.dtype, out.dtype])
@@ -349,7 +359,11 @@ def _ends(how: dict[str, Any], codes: np.dtype[Any]) -> tuple[int, int]:
 def _put(
     work: npt.NDArray[Any], how: dict[str, Any], codes: npt.NDArray[Any]
 ) -> npt.NDArray[np.bool]:
-    """Round scaled numbers to codes. Return a mask of the numbers that are errors."""
+    """Round numbers, already divided by the scale, to codes.
+
+    Return a mask of the numbers out of range if ``how["out_of_range"]`` is "raise", else an
+    empty mask.
+    """
     strict = how["out_of_range"] == "raise"
     none = np.zeros(0, np.bool)
     if codes.dtype.kind == "f":
@@ -373,7 +387,7 @@ def _put(
 
 
 def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dtype[Any]:
-    """Return a stored type with native byte order."""
+    """Return `dtype` in native byte order. Raise an error if it is not in `allowed`."""
     known = dtypes.name_of(dtype)
     if known not in allowed:
         expected = f"one of {', '.join(allowed)}"
@@ -382,7 +396,7 @@ def _stored(dtype: npt.DTypeLike, name: str, allowed: tuple[str, ...]) -> np.dty
 
 
 class _Attributes:
-    """The attributes of a variable with a stored type."""
+    """The checked attributes of a variable, for values of a stored type."""
 
     __slots__ = ("codes", "given", "offset", "scale", "scales", "stored")
 
@@ -403,12 +417,12 @@ class _Attributes:
         if not isinstance(unsigned, str) or unsigned not in ("true", "false"):
             got = f"{shown(unsigned):.60}"
             raise fail(ValueError, "_Unsigned", "'true' or 'false'", got)
-        if stored.kind == "f":  # like xarray, ignore _Unsigned
+        if stored.kind == "f":  # like xarray, ignore _Unsigned for floats
             return stored
         return np.dtype(f"{'u' if unsigned == 'true' else 'i'}{stored.itemsize}")
 
     def _array(self, name: str, kinds: str) -> npt.NDArray[Any] | None:
-        """Return the numbers of an attribute."""
+        """Return the numbers of an attribute, or `None` without the attribute."""
         value = self.given.get(name)
         if value is None:
             return None
@@ -422,10 +436,11 @@ class _Attributes:
         return array
 
     def _number(self, name: str) -> Any:
-        """Return the number of an attribute, or `None`.
+        """Return the number of an attribute, or `None` without the attribute.
 
-        In arithmetic, a Python number has the type of the data, and a NumPy number may
-        widen that type. xarray never reads the single element of an array as float32.
+        The result keeps its type, because arithmetic with a Python number has the type of
+        the data, but a NumPy number may widen this type. A single element of an array
+        becomes float64, like in xarray.
         """
         array = self._array(name, "iuf")
         if array is None:
@@ -439,16 +454,17 @@ class _Attributes:
         return value if typed else np.float64(array.item())
 
     def parameters(self, real: np.dtype[Any]) -> tuple[Any, Any]:
-        """Return the scale and the offset as numbers of a type, which may be infinite."""
+        """Convert the scale and the offset to a type. Overflow gives an infinity."""
         scale, offset = self.scale, self.offset
         with np.errstate(all="ignore"):
             made = real.type(1 if scale is None else scale)
             return made, None if offset is None else real.type(offset)
 
     def _float_type(self, stored: np.dtype[Any] | None) -> np.dtype[Any]:
-        """Return the type of xarray's result for a stored type; `None` means 16-bit codes.
+        """Return the type of xarray's decoded values for a stored type.
 
-        With an integer scale and no offset, that type is an integer type.
+        `None` in place of a type means 16-bit codes. With an integer scale and no offset,
+        the result is an integer type.
         """
         if not self.scales:
             if stored is not None and stored.kind == "f":
@@ -461,7 +477,10 @@ class _Attributes:
         return _FLOAT32 if both and not four else _FLOAT64
 
     def decoded_type(self) -> np.dtype[Any]:
-        """Return the type that `decode` returns; integers have no NaN for fill values."""
+        """Return the type that `decode` returns.
+
+        If there are fill values, it is a float type, because integers have no NaN.
+        """
         made, stored, filled = self._float_type(self.codes), self.codes, self.has_fills()
         if stored.kind == "f":
             only_nan = not filled and any(map(self.elements, _FILLS))
@@ -471,7 +490,10 @@ class _Attributes:
     def encoding_type(
         self, dtype: np.dtype[Any], *, masked: bool, filled: bool
     ) -> np.dtype[Any]:
-        """Return the real type of xarray's arithmetic when it encodes."""
+        """Return the type of xarray's arithmetic when it encodes data of type `dtype`.
+
+        `masked` means that elements are masked, and `filled` that there are fill values.
+        """
         own = _own_type(dtype)
         if own.kind != "f" and masked:
             own = _FLOAT32 if own.itemsize <= 2 else _FLOAT64
@@ -482,7 +504,7 @@ class _Attributes:
         return real if real.kind == "f" else own if floats else _FLOAT64
 
     def elements(self, name: str, kinds: str = "iuf") -> list[Any]:
-        """Return the numbers of an attribute; NumPy numbers keep their type."""
+        """Return the numbers of an attribute as a list. NumPy numbers keep their type."""
         array = self._array(name, kinds)
         if array is None:
             return []
@@ -494,9 +516,10 @@ class _Attributes:
         return any(fill == fill for name in _FILLS for fill in self.elements(name))
 
     def _codes(self, name: str, kinds: str = "iuf", *, strict: bool = True) -> list[int]:
-        """Return an attribute as codes of the type that `_Unsigned` selects.
+        """Return the numbers of an attribute as codes of the type that `_Unsigned` selects.
 
-        Numbers that are no codes are omitted, or with `strict` raise an error.
+        A number that no code equals raises an error if `strict` is true. Otherwise, it is
+        omitted.
         """
         values, codes, made = self.elements(name, kinds), self.codes, []
         limits = [np.iinfo(one) for one in (self.stored, codes)] if values else []
@@ -511,9 +534,10 @@ class _Attributes:
         return made
 
     def fills(self, *, strict: bool = False) -> list[Any]:
-        """Return the stored values that mean NaN. NaN is encoded as the first.
+        """Return the stored values that mean NaN. `encode` converts NaN to the first value.
 
-        With `strict`, contradictory or missing values raise an error.
+        If `strict` is true, the method raises an error if ``_FillValue`` contradicts
+        ``missing_value``, or if no code equals a fill value.
         """
         fills, others = (
             [_typed(value, self.codes) for value in self.elements(name)]
@@ -529,7 +553,10 @@ class _Attributes:
         return list(dict.fromkeys(fills + others))
 
     def valid_range(self, fills: list[int]) -> tuple[int, int] | None:
-        """Return the lowest and highest valid code; fill values are outside."""
+        """Return the lowest and the highest valid code, or `None` without a valid range.
+
+        Raise an error for a fill value that is in the valid range.
+        """
         names = ("valid_range", "valid_min", "valid_max")
         ends = {name: self._codes(name, "iu") for name in names}
         if not any(ends.values()):
@@ -558,7 +585,8 @@ def _seen_as(array: npt.NDArray[Any], codes: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _is_own(number: Any, real: np.dtype[Any]) -> bool:
-    """Return True if arithmetic of type `real` with the number needs no wider type."""
+    """Return True if NumPy's arithmetic with the number and data of type `real` has this
+    type, or an equal result."""
     if number is None or real == _FLOAT64 or not isinstance(number, np.generic):
         return True
     return bool(_typed(number, real) == number)
@@ -571,7 +599,7 @@ def _typed(number: Any, real: np.dtype[Any]) -> Any:
 
 
 def _float_at(number: int, toward: float) -> float:
-    """Round an integer to float64: up if `toward` is positive, else down."""
+    """Convert an integer to float64. Round up if `toward` is positive, and else down."""
     near = float(number)
     beyond = near < number if toward > 0 else near > number
     return float(np.nextafter(near, toward)) if beyond else near

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantize and dequantize dask arrays.
 
-Every code and value equals the result of one process on the complete array.
+Every code and value equals the result of a call of pyquant on the complete array in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_qparams", "dequantize", "quantize"]
 
-_da: Any = da  # Any, because dask has few and wrong annotations
+_da: Any = da  # type Any, because some annotations of dask are missing or wrong
 _NO_OPTIONS = ("out", "layout", "packed", "threads", "codebook")
 __dir__: object = __all__.copy
 
@@ -48,31 +48,34 @@ def quantize(
     Parameters
     ----------
     x : dask.array.Array
-        Real numbers; see `pyquant.quantize`. Chunks end where blocks end.
+        Real numbers; see `pyquant.quantize`. Each chunk must end where a block ends.
     scale, zero_point : array_like
-        Arrays in memory, with the shapes for the complete array. Each chunk gets its part.
+        Arrays in memory, with the shapes for the complete array. Each chunk gets the scales
+        and zero points of its blocks.
     dtype : dtype_like, optional
         The quantized type.
     axis, block_size : int or tuple of int, optional
         The granularity.
     offset : array_like, optional
-        An array in memory, like `scale`.
+        An array in memory, with the shape of `scale`.
     **options
         All options of `pyquant.quantize` except `out`, `layout`, `packed`, `threads` and
-        `codebook`.
-        Stochastic rounding raises an error, because chunks do not know their positions.
+        `codebook`. Stochastic rounding raises an error, because it depends on the index of
+        an element in the complete array.
 
     Returns
     -------
     dask.array.Array
-        Codes, with the chunks of `x`. Equal arguments give equal names.
+        Codes, with the chunks of `x`. Calls with equal arguments return arrays with equal
+        dask names.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is wrong, immediately. Errors of `out_of_range` and `nan` are raised
-        by the computation. They state the number of elements in a chunk, and the index of
-        the first in the complete array (in the chunk, if sizes of chunks are unknown).
+        If an argument is wrong. The call raises this error. The computation raises the
+        errors of the options `out_of_range` and `nan`. The message states the number of
+        wrong elements in a chunk, and the index of the first wrong element in the complete
+        array. If the sizes of chunks are unknown, the index is an index in the chunk.
 
     Examples
     --------
@@ -111,7 +114,7 @@ def dequantize(
     Parameters
     ----------
     q : dask.array.Array
-        Codes; see `pyquant.dequantize`. Chunks end where blocks end.
+        Codes; see `pyquant.dequantize`. Each chunk must end where a block ends.
     scale, zero_point : array_like
         See `quantize`.
     dtype : dtype_like, optional
@@ -121,8 +124,7 @@ def dequantize(
     offset : array_like, optional
         See `quantize`.
     **options
-        All options of `pyquant.dequantize` except `out`, `threads` and `codebook`
-        (use `offset`).
+        All options of `pyquant.dequantize` except `out`, `threads` and `codebook`.
 
     Returns
     -------
@@ -153,19 +155,20 @@ def choose_qparams(
     symmetric: bool | None = None,
 ) -> QParams:
     """
-    Choose scales and zero points from a dask array, which is computed.
+    Compute a dask array, and choose scales and zero points from its values.
 
     Parameters
     ----------
     x : dask.array.Array
-        Finite real numbers. Chunks end where blocks end.
+        Finite real numbers. Each chunk must end where a block ends.
     dtype, axis, block_size, symmetric : optional
         See `pyquant.choose_qparams`.
 
     Returns
     -------
     QParams
-        Parameters of the complete array. The extremes of chunks are combined in a tree.
+        Parameters of the complete array. The function finds the extremes of each chunk, and
+        combines a few extremes at a time in a tree.
 
     Examples
     --------
@@ -207,7 +210,7 @@ def _mapped(
     block_size: Any,
     options: dict[str, Any],
 ) -> da.Array:
-    """Apply a function of the core to each chunk with the chunk's parameters."""
+    """Call a function of the core for each chunk, with the parameters of the chunk."""
     _check_chunked(x, name)
     for option in _NO_OPTIONS:
         if option in options:
@@ -223,10 +226,12 @@ def _mapped(
     for key in sliced:
         if arrays[key].shape != due:
             raise fail(ValueError, key, f"shape {due}", arrays[key].shape)
-    # A call without elements raises errors now that every chunk would raise later.
+    # A call with an empty array raises an error for wrong arguments now. Without this call,
+    # every chunk would raise the error later.
     ahead = {key: v[None] if key in sliced else v for key, v in arrays.items()}
     kind = function(np.empty((0, *due), x.dtype), **ahead, **options).dtype
-    if sliced and axis is None and block_size is None:  # like NumPy's broadcasting
+    # Without a granularity, scales are broadcast like arrays in NumPy.
+    if sliced and axis is None and block_size is None:
         if len(due) != x.ndim or x.ndim < 2:
             raise fail(ValueError, longest, "one element", f"shape {due}")
         axis = tuple(d for d, n in enumerate(due) if n != 1)
@@ -257,7 +262,7 @@ def _chunk(
     starts: Any,
     block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return the codes or values of a chunk, equal to a call on the complete array."""
+    """Return the codes or values of a chunk, for the scales in `parts`."""
     if block.size == 0:
         return np.empty(block.shape, kind)
     own: dict[str, Any] = dict(zip(sliced, parts, strict=True))
@@ -273,11 +278,11 @@ def _ends(
     starts: Any,
     block_id: tuple[int, ...] = (),
 ) -> npt.NDArray[Any]:
-    """Return two maxima for each group of a chunk: of -x and 0, and of x and 0."""
+    """Return two numbers for each group of a chunk: max(-x, 0) and max(x, 0)."""
     if block.size == 0:
         wide = zip(block.shape, extents, strict=True)
         return np.zeros((2, *(-(-n // b) if b else 1 for n, b in wide)), block.dtype)
-    place = starts, block_id[1:]  # axis 0 of the result has the two extremes
+    place = starts, block_id[1:]  # axis 0 of the result is not an axis of the chunk
     found = _placed(*place, _core.extrema, block, _within(block, extents))
     np.negative(found[:1], out=found[:1])
     return found.astype(block.dtype)
@@ -285,7 +290,7 @@ def _ends(
 
 @_core.default_fpenv
 def _highest(ends: npt.NDArray[Any], **options: Any) -> npt.NDArray[Any]:
-    """Return the maxima along axes, on the threads of dask."""
+    """Return the maxima along axes. dask calls the function on its threads."""
     found: npt.NDArray[Any] = np.maximum.reduce(ends, **options)
     return found
 
@@ -301,7 +306,7 @@ def _placed(
     *given: Any,
     **options: Any,
 ) -> npt.NDArray[Any]:
-    """Return a result, or raise an error with the index in the complete array."""
+    """Call a function for a chunk. Convert the index in an error to the complete array."""
     try:
         return function(*given, **options)
     except ValueError as error:
@@ -316,7 +321,7 @@ def _placed(
 
 
 def _starts(x: da.Array) -> list[list[int]]:
-    """Return the first index of each chunk, by axis; [] if a size is unknown."""
+    """Return the first indices of chunks along each axis, or [] if a size is unknown."""
     if any(np.isnan(n) for n in x.shape):
         return []
     return [np.cumsum([0, *sizes[:-1]]).tolist() for sizes in x.chunks]
@@ -325,8 +330,10 @@ def _starts(x: da.Array) -> list[list[int]]:
 def _groups(
     name: str, x: da.Array, axis: Any, block_size: Any
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Return the extents of groups (0: a complete dimension), the chunks of scales, and the
-    shape of scales.
+    """Return the extents of groups, the chunks of the scales, and the shape of the scales.
+
+    A group is a block of elements that share a scale. An extent of 0 means that a group
+    covers the complete axis.
     """
     if any(np.isnan(n) for n in x.shape):
         expected = "chunks of known sizes (compute_chunk_sizes)"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply matrices of codes exactly, with the products of other packages.
+"""Multiply matrices of codes exactly, by functions of other packages.
 
-The packages are ONNX Runtime (with onnx), NumKong, PyTorch, and the BLAS of NumPy. The
-first product with a package imports the package.
+The packages are ONNX Runtime (with onnx), NumKong, PyTorch, and the BLAS of NumPy. A
+package is imported when it computes its first product.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ _FLIP = np.uint8(128)  # code ^ 128 adds 128 to int8, or subtracts 128 from uint
 
 class Prepared(_check.Immutable):
     """
-    A matrix in the layout of a package, for many products.
+    A matrix in the memory layout of a package, for many products.
 
     Parameters
     ----------
     b : array_like
-        Codes of shape (K, N), see `matmul`. The object keeps a copy.
+        Codes of shape (K, N), see `matmul`. The object contains a copy of the codes.
     dtype : dtype_like, optional
         The type of the codes `a` in `matmul`. Default int8.
     package : str or iterable of str, optional
-        A package of `longest`, or several: the first installed package that is exact.
-        Default: all, from fast to slow.
+        The name of a package, see `longest`. Or several names: the object uses the first
+        installed package that computes exact products. Default: all packages, beginning
+        with the fastest.
     threads : int, optional
         Largest number of threads of ONNX Runtime. Default 1. NumKong uses one thread.
-        PyTorch and BLAS have their own settings, for all of the process.
+        PyTorch and BLAS use the number of threads that is set for the process.
 
     Attributes
     ----------
     shape : tuple of int
-        (K, N).
+        The shape (K, N) of `b`.
     dtype, package : str
-        The choices.
+        The type of `a`, and the package that computes the products.
 
     Examples
     --------
@@ -102,20 +103,21 @@ class Prepared(_check.Immutable):
 
 def longest(a: npt.DTypeLike, b: npt.DTypeLike, package: str) -> int:
     """
-    Return the largest number of products that a package adds exactly.
+    Return the maximum number of products that a package adds exactly.
 
     Parameters
     ----------
     a, b : dtype_like
-        The types of both codes: integers of at most 8 bits.
+        The types of the codes `a` and `b` in `matmul`: integers of at most 8 bits.
     package : str
         ``"onnxruntime"``, ``"numkong"``, ``"torch"`` or ``"blas"``.
 
     Returns
     -------
     int
-        The bound on K. Sums of extreme codes then fit int32. With ``"blas"``, they are at
-        most 2**24, so that float32 stores each partial sum exactly.
+        The maximum of K in `matmul`. Up to this K, sums of extreme codes fit int32. With
+        ``"blas"``, sums are at most 2**24, so that float32 represents each partial sum
+        exactly.
 
     Examples
     --------
@@ -145,17 +147,19 @@ def matmul(
     b : array_like or Prepared
         Codes of shape (K, N). If a weight has a row for each output, pass its transpose.
     package : str, optional
-        See `Prepared`. A prepared `b` has its package.
+        Name of a package, see `longest`. By default, the function chooses a package. A
+        `Prepared` matrix `b` determines the package.
 
     Returns
     -------
     ndarray
-        int32 sums of shape (..., N). All packages return equal sums.
+        int32 sums of products, of shape (..., N). The result does not depend on the
+        package.
 
     Raises
     ------
     TypeError
-        If codes have a wrong type. A prepared `b` accepts one type.
+        If codes have a wrong type. With a `Prepared` matrix `b`, `a` must have its `dtype`.
     ValueError
         If a shape is wrong, K exceeds `longest`, or no package fits.
     ImportError
@@ -190,14 +194,17 @@ def matmul(
     shape = (*codes.shape[:-1], b.shape[1])
     if 0 in (*codes.shape, b.shape[1]):
         return np.zeros(shape, np.int32)
-    # "W" copies a read-only array, about which PyTorch would warn.
+    # "W" copies a read-only array, because PyTorch warns about read-only arrays.
     rows = np.require(codes.reshape(-1, codes.shape[-1]), requirements=["C", "W"])
     sums: npt.NDArray[np.int32] = b._product(rows).reshape(shape)
     return sums
 
 
 def _chosen(packages: str | Iterable[str], a: str, b: str, k: int) -> str:
-    """Return the first package of several that can multiply, or check a given package."""
+    """Return the first of several packages that is installed and exact.
+
+    If `packages` is one name, check the package, and return its name.
+    """
     if not isinstance(packages, str):
         for package in packages:
             fits = not _missing(package) and k <= longest(a, b, package)
@@ -218,19 +225,19 @@ def _chosen(packages: str | Iterable[str], a: str, b: str, k: int) -> str:
 
 
 def _codes(values: Any, name: str) -> tuple[npt.NDArray[Any], str]:
-    """Return codes as int8 or uint8, and the name of their type."""
+    """Return codes as an int8 or uint8 array, and the name of the original type."""
     codes = _check.array(values, name, _TYPES)
     found = _type_of(codes.dtype, name)
     return codes.astype(_bytes(found), copy=False), found
 
 
 def _bytes(name: str) -> str:
-    """Return uint8 for an unsigned type of codes, else int8."""
+    """Return "uint8" for an unsigned type of codes, and "int8" for a signed type."""
     return "uint8" if name[0] == "u" else "int8"
 
 
 def _type_of(dtype: Any, name: str) -> str:
-    """Return the name of a type of codes."""
+    """Return the name of a type of codes. Raise an error for all other types."""
     found = dtypes.requested(dtype)
     if found not in _TYPES:
         raise fail(TypeError, name, _check.listed(_TYPES), dtypes.shown(dtype))
@@ -247,9 +254,9 @@ def _missing(package: str) -> str | None:
 def _is_exact(package: str, a_type: str, b_type: str) -> bool:
     """Return True if a package multiplies extreme codes exactly on this CPU.
 
-    Without VNNI instructions, ONNX Runtime adds pairs of products in 16 bits and
-    saturates.
-    NumKong accepts equal types only, and PyTorch accepts no uint8 `b`.
+    The function multiplies small test matrices. On a CPU without VNNI instructions, ONNX
+    Runtime adds pairs of products in 16 bits, and the sums saturate. NumKong requires equal
+    types of `a` and `b`, and PyTorch does not support a `b` of type uint8.
     """
     ends = [[np.iinfo(one).max, np.iinfo(one).min] for one in (a_type, b_type)]
     for m, k, n in ((1, 64, 32), (9, 67, 33), (2, 1, 3)):
@@ -265,13 +272,14 @@ def _is_exact(package: str, a_type: str, b_type: str) -> bool:
     return True
 
 
-# ---- packages: each function prepares `b`, and returns a function that multiplies ----
+# ---- packages: each function prepares `b`, and returns a function of `a` ----
 
 
 def _with_onnxruntime(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
-    """Multiply uint8 by int8, which is at least 15 times as fast as int8 by int8.
+    """Return a function that multiplies uint8 codes by int8 codes with ONNX Runtime.
 
-    The exclusive or converts codes of other types. The zero points undo the conversion.
+    Products of int8 by int8 would take at least 15 times as long. Codes with other types
+    are converted by adding or subtracting 128. The zero points undo this conversion.
     """
     onnx, runtime = import_module("onnx"), import_module("onnxruntime")
     flip_a, flip_b = a_type == "int8", b.dtype == np.uint8
@@ -297,14 +305,14 @@ def _with_onnxruntime(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]
 
 
 def _with_numkong(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
-    """Pack the columns of `b`. Sums of uint8 codes have type uint32."""
+    """Pack the columns of `b`. NumKong's uint32 sums of uint8 codes are viewed as int32."""
     numkong = import_module("numkong")
     packed = numkong.dots_pack(np.ascontiguousarray(b.T))
     return lambda a: np.asarray(numkong.dots_packed(a, packed)).view(np.int32)
 
 
 def _with_torch(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
-    """Store `b` by columns."""
+    """Store `b` in column order, and multiply with PyTorch."""
     torch = import_module("torch")
     # PyTorch computes wrong products if `b` has one row and both strides are 1.
     columns = torch.from_numpy(b.T.copy()).t() if len(b) > 1 else torch.from_numpy(b.copy())
@@ -312,7 +320,7 @@ def _with_torch(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
 
 
 def _with_blas(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
-    """Convert codes to float32."""
+    """Convert codes to float32, and multiply with BLAS."""
     reals = b.astype(np.float32)
     return lambda a: (a.astype(np.float32) @ reals).astype(np.int32)
 
@@ -323,6 +331,6 @@ _PACKAGES = {  # from fast to slow
     "torch": _with_torch,
     "blas": _with_blas,
 }
-# The order of packages for one product. ONNX Runtime is last, because creating a session
-# takes longer than most products.
+# The order in which `matmul` tries packages for a single product. ONNX Runtime is last,
+# because the creation of its session takes longer than most products.
 _FOR_ONE = ("numkong", "torch", "blas", "onnxruntime")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the quantization parameters of TFLite (LiteRT) interpreters.
 
-An interpreter describes each tensor of a model by a mapping. The module reads this mapping,
-and it does not import the package of TFLite.
+An interpreter describes each tensor of a model by a mapping. This module reads the mapping,
+and does not import the package of TFLite.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
     Parameters
     ----------
     detail : mapping
-        One of ``interpreter.get_input_details()`` or ``interpreter.get_output_details()``.
+        An item of the list that ``interpreter.get_input_details()`` or
+        ``interpreter.get_output_details()`` returns.
 
     Returns
     -------
     QParams
-        Float32 scales, and zero points of the type of the tensor.
+        float32 scales, and zero points with the type of the tensor.
 
     Raises
     ------
@@ -47,17 +48,18 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
 
     Notes
     -----
-    Call the function once for each tensor, and keep its result. For pixels, call
-    ``p.requantize(image, pixels)`` with parameters of
-    `pyquant.QParams.from_normalization`.
+    Call the function once for each tensor, and keep the result ``p``. To quantize an image
+    of uint8 pixels, call ``p.requantize(image, pixels)``. The parameters ``pixels`` are a
+    result of `pyquant.QParams.from_normalization`.
 
     ``p.quantize(x, rounding="half_away")`` equals TFLite's reference kernels for float32:
     ``saturate(round_half_away(x / scale) + zero_point)``. The optimized kernels multiply by
-    the float32 reciprocal and round half to even, like ``pyquant.quantize(x, 1 / p.scale,
-    p.zero_point, inverse=True)``.
+    the float32 reciprocal of the scale and round half to even, like
+    ``pyquant.quantize(x, 1 / p.scale, p.zero_point, inverse=True)``.
 
-    ``p.dequantize(q)`` equals the reference kernels. The optimized kernels round two
-    products: ``pyquant.dequantize(q, p.scale, offset=p.zero_point * -p.scale)``.
+    ``p.dequantize(q)`` equals the reference kernels. The optimized kernels round the
+    products of the scale with the code and with the zero point, like
+    ``pyquant.dequantize(q, p.scale, offset=p.zero_point * -p.scale)``.
 
     Examples
     --------
@@ -76,7 +78,8 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
         scales, zeros = found["scales"], found["zero_points"]
         axis = index(found["quantized_dimension"])
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        # The message omits the value, which may be nested too deeply.
+        # The message omits the value, because Python cannot show a value that is nested too
+        # deeply.
         msg = (
             "detail: expected one of an interpreter's get_input_details() or "
             f"get_output_details(), got {type(detail).__name__}"
@@ -99,7 +102,7 @@ def qparams(detail: Mapping[str, Any]) -> QParams:
 
 
 def _numbers(value: Any, name: str, kinds: str, expected: str) -> npt.NDArray[Any]:
-    """Return an entry of `detail` as an array of numbers."""
+    """Convert an entry of `detail` to an array of numbers."""
     array: npt.NDArray[Any] = _core.plain(value, f"detail: {name}")
     if array.size and array.dtype.kind not in kinds:
         raise fail(TypeError, f"detail: {name}", expected, f"{array.dtype}")

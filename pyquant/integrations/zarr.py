@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run zarr's codec `cast_value` with the kernels of pyquant.
 
-Results equal the codec of zarr, bit for bit. It casts all types that pyquant lacks,
-and raises all errors.
+Results equal the codec of zarr, bit for bit. zarr's codec casts the types that pyquant does
+not support, and raises all errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[Any]
 
-    class _CastValue:  # declarations for type checkers; zarr is optional
+    class _CastValue:  # declarations for type checkers, because zarr is optional
         dtype: Any
         rounding: str
         out_of_range: str | None
@@ -54,7 +54,7 @@ _ROUNDING = {
 }
 _BEYOND = {None: "raise", "clamp": "saturate", "wrap": "wrap"}
 _REALS = ("float16", "float32", "float64")
-# Code types, and the real types that represent each code exactly.
+# Code type -> the real types that represent each code of the type exactly.
 _CODES = {
     "int8": _REALS,
     "uint8": _REALS,
@@ -64,7 +64,9 @@ _CODES = {
     "uint32": _REALS[2:],
 }
 _NAN = np.float64(np.nan).tobytes()
-_SLICE = 1 << 16  # elements of a slice, which stay in the cache until they are checked
+# Number of elements in a slice. It is small, so that the codes are still in the cache when
+# they are checked.
+_SLICE = 1 << 16
 __dir__: object = __all__.copy
 
 
@@ -72,9 +74,9 @@ def register() -> None:
     """
     Register `CastValue` with zarr, for all arrays that are opened afterwards.
 
-    Arrays that are created with the name of the codec, or with the class of this module,
-    also use it. Arrays that are created with zarr's class use it after they are opened
-    again. Another call has no effect.
+    An array that is created with the name "cast_value", or with the class of this module,
+    uses `CastValue` immediately. An array that is created with zarr's class uses
+    `CastValue` after the array is opened again. Further calls have no effect.
 
     Examples
     --------
@@ -97,10 +99,11 @@ class CastValue(_CastValue):
 
     Notes
     -----
-    pyquant casts real numbers to integers of 8, 16 and 32 bits with any rounding mode, and
-    these integers to real types that represent each of them exactly. A `scalar_map` may
-    contain NaN only. zarr casts all other types and raises the errors, which needs the
-    package cast-value-rs. Without this package, pyquant raises the errors.
+    pyquant casts real numbers to integers of 8, 16 and 32 bits, with all rounding modes of
+    zarr. It also casts these integers to a real type if the type represents each of them
+    exactly. If a `scalar_map` maps a number other than NaN, or for other types, zarr's
+    codec casts the values. zarr's codec also raises the errors. It needs the package
+    cast-value-rs. Without this package, pyquant raises the errors.
 
     Examples
     --------
@@ -114,7 +117,7 @@ class CastValue(_CastValue):
     """
 
     def resolve_metadata(self, chunk_spec: Any) -> Any:
-        """Return the spec of cast chunks, with the cast fill value."""
+        """Return the specification of encoded chunks: their type and fill value."""
         fill = np.array([chunk_spec.fill_value], chunk_spec.dtype.to_native_dtype())
         made = self._tried(fill, self.dtype.to_native_dtype(), "encode")
         if made is None:
@@ -167,12 +170,13 @@ class CastValue(_CastValue):
         except ValueError:
             if find_spec("cast_value_rs") is None:
                 raise
-            return None  # let zarr raise the error
+            return None  # zarr then raises the error
 
 
 @_core.default_fpenv
 def _quantize(x: _Array, **options: Any) -> _Array:
-    """Cast real numbers to integers. Reject infinities, and NaN without a code."""
+    """Cast real numbers to integers. Raise an error for infinities, and for NaN if
+    ``options["fill"]`` has no code for NaN."""
     made: _Array
     if options["out_of_range"] == "raise":
         made = _core.quantize(x, 1, nan="raise", **options)
@@ -189,7 +193,8 @@ def _quantize(x: _Array, **options: Any) -> _Array:
         for numbers, codes in walk:
             _core.quantize(numbers, 1, out=codes, **options)
             if codes.min() > ends.min and codes.max() < ends.max:
-                continue  # infinities and NaN would have become an end
+                # An infinity, or NaN without a fill code, would be an extreme code here.
+                continue
             wrong = np.isinf(numbers) if options["fill"] else ~np.isfinite(numbers)
             if wrong.any():
                 raise fail(ValueError, "x", "finite numbers", f"{numbers[wrong][0]}")
@@ -197,12 +202,13 @@ def _quantize(x: _Array, **options: Any) -> _Array:
 
 
 def _codes_of(numbers: Collection[Any], codes: Collection[Any]) -> tuple[int, ...] | None:
-    """Return the codes that a scalar map pairs with NaN, or `None` for any other map."""
+    """Return the codes that a scalar map pairs with NaN. Return `None` if the map contains
+    a number other than NaN."""
     plain = all(type(code) is int for code in codes) and all(map(_is_nan, numbers))
     return tuple(codes) if plain else None
 
 
 def _is_nan(number: object) -> bool:
-    """Return True for the usual NaN, without sign or payload."""
+    """Return True for NaN with the default sign and payload bits."""
     is_float = isinstance(number, float) and np.float64(number).tobytes() == _NAN
     return is_float or number == "NaN"

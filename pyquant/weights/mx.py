@@ -270,9 +270,11 @@ def _element_of(dtype: npt.DTypeLike) -> _Element:
 def scales_by_rule(
     spans: npt.NDArray[np.float64], dtype: str, steps: float | None, rule: str
 ) -> npt.NDArray[Any]:
-    """Return a scale for each span, the range of values that a scale must represent.
+    """Return a scale for each span of values, by a rule.
 
-    `steps` is the length of the range of integer codes, or `None` for a float type `dtype`.
+    The scale is a power of two near the quotient of the span and `steps`, the length of the
+    range of integer codes. For a float type `dtype`, `steps` is `None`, and the divisor is
+    the largest number of the type.
     """
     exponent = math.frexp(steps or 1)[1] - 1
     element = _Element(exponent, steps, exponent) if steps else _element_of(dtype)
