@@ -27,12 +27,13 @@ __all__ = ["COMMANDS", "main", "run_as_program"]
 PROGRAM = "pyquant"
 # The signals that end a command. Windows has no SIGHUP.
 SIGNALS = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
-# Leave 28 columns to the names of commands and options.
+# In a help text, leave 28 columns for the names of commands and options.
 FORMATTER = partial(argparse.RawDescriptionHelpFormatter, max_help_position=28)
 
-# The commands in the order of use: module and line of help. A module has run(arguments),
-# OPTIONS, and the texts of --help before and after them, DESCRIPTION and EXAMPLES. Only the
-# module of the given command is imported.
+# Command -> its module, and its line in the help. The order is the order of use. A module
+# has the function run(arguments) and the list OPTIONS. In the output of --help, DESCRIPTION
+# is the text before the options, and EXAMPLES the text after them. Only the module of the
+# given command is imported.
 COMMANDS = {
     "inspect": ("_inspect", "list and check the tensors of files"),
     "quantize": ("_quantize", "quantize the weights of a model file"),
@@ -57,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     Run one command, and return its exit status.
 
-    `argv` has the arguments of the command, by default the arguments of the process.
-    The status is 0 for success, 1 for a difference or fault in a file, 2 for arguments or
-    files that cannot be used, 3 for a full disk, and 128 + N for signal N.
+    `argv` has the name of the command and its arguments. The default is the arguments of
+    the process. The status is 0 for success, 1 for a difference or fault in a file, 2 for
+    arguments or files that cannot be used, 3 for a full disk, and 128 + N for signal N.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     if not given:
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not given[0].startswith("-"):
             end = hint(given[0], COMMANDS) or f"; use one of {', '.join(COMMANDS)}"
             parser.error(f"{given[0]!r} is not a command{end}")
-        parser.parse_args(given[:1])  # prints help, version or error, and exits
+        parser.parse_args(given[:1])  # prints the help, the version or an error, and exits
     name, *rest = given
     try:
         module = import_module(f"{__name__}.{COMMANDS[name][0]}")
@@ -91,13 +92,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt as stop:
         number = signal.Signals(stop.args[0] if stop.args else signal.SIGINT)
-        with suppress(OSError):  # SIGHUP: the terminal is closed
+        with suppress(OSError):  # after SIGHUP, the terminal may be closed
             print(f"{PROGRAM} {name}: stopped by {number.name}", file=sys.stderr)
         return 128 + number
 
 
 def _stop(number: int, frame: object) -> None:
-    """End the command once, so that no signal stops the removal of temporary files."""
+    """End the command by KeyboardInterrupt, and ignore further signals.
+
+    A further signal could stop the removal of temporary files.
+    """
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
     raise KeyboardInterrupt(number)
@@ -107,21 +111,23 @@ def run_as_program() -> int:
     """
     Run the command of the process, and return the status of `main`.
 
-    SIGINT, SIGTERM and SIGHUP end the command like an error, unless they are ignored, as
-    by nohup. The reader of stdout may close the pipe; the status is then 1.
+    SIGINT, SIGTERM and SIGHUP end the command like an error. A signal that the process
+    already ignores, for example because of nohup, stays ignored. If the reader of stdout
+    closes the pipe, the status is 1.
     """
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     out = sys.stdout  # `None` if the process started without stdout
-    if isinstance(out, TextIOWrapper):  # its encoding may lack characters
+    if isinstance(out, TextIOWrapper):  # the encoding of stdout may lack characters
         out.reconfigure(errors="backslashreplace")
     try:
         status = main()
         if out is not None:
             out.flush()
     except BrokenPipeError:
-        # Python flushes stdout at exit, which would fail again on the closed pipe.
+        # Python flushes stdout at exit. Without this redirection, the closed pipe would
+        # cause a second error.
         if out is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
         return 1
@@ -129,7 +135,7 @@ def run_as_program() -> int:
 
 
 def _overview() -> argparse.ArgumentParser:
-    """Return the parser of the program. Its help lists the commands."""
+    """Return the parser of the program. The help of this parser lists the commands."""
     lines = [f"  {name:12}{line}" for name, (_, line) in COMMANDS.items()]
     parser = argparse.ArgumentParser(
         prog=PROGRAM,

@@ -10,27 +10,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-WIDE, NARROW, HIGH = 512, 240, 100  # widths and height of plots, in SVG units
-EDGE = 1  # margin, so that wide lines stay inside the plot
-STRIP, GAP = 10, 6  # height of the codes below a histogram, and distance between them
-BAR = 20  # distance between two bars
-FARTHEST = 1  # largest margin of the axis at each side, as a multiple of the data's width
+# The widths of a histogram and of a curve, and the common height, in SVG units.
+WIDE, NARROW, HIGH = 512, 240, 100
+EDGE = 1  # margin in SVG units, so that wide lines stay inside the plot
+# Height of a row of codes below a histogram, and the space above the row, in SVG units.
+STRIP, GAP = 10, 6
+BAR = 20  # distance between the tops of two bars, in SVG units
+# The axis may exceed the range of the data at each side by FARTHEST times this range.
+FARTHEST = 1
 
 
 def histogram(
     shown: dict[str, Any], grids: list[dict[str, Any]], levels: list[list[float]], used: str
 ) -> dict[str, Any]:
     """
-    Draw a histogram of the values with logarithmic counts, and the codes below.
+    Draw a histogram of values with logarithmic counts, and rows of codes below.
 
     `shown`, `grids` and `used` are the details ``"histogram"``, ``"grids"`` and ``"used"``
-    that `measured` returns for a tensor. `levels` has the values of the codes at the scale
-    of each grid. It is empty for types of many codes. The result has paths of the values
-    inside and outside the range of the codes, paths of used and unused codes, and the ends
-    of the axis.
+    that `measured` returns for a tensor. `levels` has a list for each grid: the values of
+    all codes with the scale of the grid. For types with many codes, `levels` is empty. The
+    result has paths for the values inside and outside the range of the codes, paths for
+    used and unused codes, and the lowest and highest value of the axis.
     """
     counts = shown["counts"]
-    # Numbers are divided by the unit, so that no difference overflows.
+    # All numbers are divided by the largest magnitude, so that no difference overflows.
     unit: float = max(abs(shown["low"]), abs(shown["high"])) or 1.0
     low, high = shown["low"] / unit, shown["high"] / unit
     if low == high:
@@ -42,7 +45,7 @@ def histogram(
     stop: float = min(max(high, last), high + FARTHEST * width)
 
     def place(value: float) -> float:
-        """Return the position of a value on the axis."""
+        """Return the horizontal position of a value in the plot."""
         return EDGE + (WIDE - 2 * EDGE) * ((value / unit - start) / (stop - start))
 
     ends = [low + width * k / len(counts) for k in range(len(counts) + 1)]
@@ -80,7 +83,10 @@ def _skyline(places: list[float], heights: list[float]) -> str:
 
 
 def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
-    """Return paths with a line for each code inside the plot: used and unused codes."""
+    """Return a path for the used codes, and a path for the unused codes.
+
+    A path has a line for each code with a position in the plot. `places` has the positions.
+    """
     lines: dict[str, list[str]] = {"1": [], "0": []}
     for x, is_used in zip(places, used, strict=True):
         if EDGE <= x <= WIDE - EDGE:
@@ -89,8 +95,8 @@ def _strip(places: Iterable[float], used: str, top: int) -> dict[str, str]:
 
 
 def curve(points: list[float]) -> dict[str, Any]:
-    """Draw the logarithms of the scales in descending order. The result has a path, and the
-    ends of the axis, which covers at least a factor of 2."""
+    """Draw a curve of logarithms of scales in descending order. The result has a path, and
+    the ends of the axis. The axis covers at least a factor of 2."""
     high, low = points[0], min(points[-1], points[0] - 1)
     across, down = (NARROW - 2 * EDGE) / (len(points) - 1), (HIGH - 2 * EDGE) / (high - low)
     places = [
@@ -101,7 +107,10 @@ def curve(points: list[float]) -> dict[str, Any]:
 
 
 def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the position and length of a bar to each granularity. The length is its SQNR."""
+    """Add the position and the length of a bar to the data of each granularity.
+
+    The length is proportional to the SQNR.
+    """
     known = [s if (s := one["sqnr"]) is not None and isfinite(s) else 0 for one in found]
     most = max(0, *known) or 1
     return [
@@ -111,5 +120,5 @@ def bars(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _short(number: float) -> str:
-    """Round to a tenth, and write the shortest text."""
+    """Return a number, rounded to a tenth, as the shortest text."""
     return f"{number:.1f}".removesuffix(".0")

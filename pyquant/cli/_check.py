@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyquant.cli._logical import Logical
     from pyquant.cli._models import Model
 
-# The values that pyquant writes into the record of a quantized tensor.
+# Key of the record of a quantized tensor -> the values that pyquant writes.
 RECORD = {
     "rounding": tuple(mode.value for mode in RoundMode),
     "method": ("minmax", "mse"),
@@ -43,9 +43,12 @@ REALS = ("float64", "float32", "float16", "bfloat16")
 
 
 def faults(tensor: Logical) -> Iterator[str]:
-    """Yield the faults of a tensor with codes: a stored shape that differs, scales that are
-    not finite and positive, zero points out of range, and values that are not finite. Codes
-    need no check, because every code of a type is valid."""
+    """Yield the faults of a tensor with codes.
+
+    Faults are a wrong shape in the file, scales that are not finite and positive, zero
+    points out of range, and values that are not finite. Codes need no check, because every
+    code of a type is valid.
+    """
     if not tensor.is_quantized or not has_numbers(tensor):
         return
     if isinstance(tensor, Joined):
@@ -60,7 +63,7 @@ def faults(tensor: Logical) -> Iterator[str]:
             good = (zero >= low) & (zero <= high)
             yield from _bad(zero, good, f"zero points are outside {low} to {high}")
             if not good.all():
-                return  # no values without valid zero points
+                return  # invalid zero points would make the values meaningless
     values = decoded(tensor, "float32")
     bad = sum(int(np.count_nonzero(~np.isfinite(x))) for _, x in values)
     if bad:
@@ -74,8 +77,11 @@ def _bad(values: Array, good: npt.NDArray[np.bool_], what: str) -> Iterator[str]
 
 
 def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
-    """Yield the faults that do not belong to one tensor: codes with unknown values, a wrong
-    total in an index, and a wrong checksum in a .npz file."""
+    """Yield the faults of a file that are not faults of a single readable tensor.
+
+    Faults are codes with unknown values, a wrong total size in an index, and a wrong
+    checksum in a .npz file.
+    """
     yield from model.faults()
     yield from dict.fromkeys(one.fault for one in tensors.values() if one.fault is not None)
     stated = model.metadata.get("total_size") if model.shards else None
@@ -88,7 +94,7 @@ def file_faults(model: Model, tensors: Mapping[str, Logical]) -> Iterator[str]:
 
 
 def has_equal_bytes(models: tuple[Model, Model], tensors: tuple[Logical, Logical]) -> bool:
-    """Compare the stored bytes of two tensors, for elements that are not real numbers."""
+    """Return true if two tensors have equal bytes. Their elements are not real numbers."""
     made = []
     for model, tensor in zip(models, tensors, strict=True):
         parts = [model[name] for name in tensor.parts]
@@ -103,14 +109,19 @@ def differences(
     model: Model, original: Logical, tensor: Logical, record: Mapping[str, Any]
 ) -> dict[str, int]:
     """
-    Count the differences between a quantized tensor and its original, quantized again.
+    Quantize the original again, and count the differences from a quantized tensor.
 
-    The tensors have equal shapes, and real numbers. The result counts differences by unit.
-    "blocks": GGUF blocks. "codes": codes of the original with the scales of the file.
-    "scales", "zero points": if `record`, which may be empty, states how they were chosen.
-    "shapes": if the file stores the shape. "elements": real numbers after rounding to the
-    type of `tensor`. The function raises Refused if the record or the original does not
-    determine the result. `model` is the file of `tensor`, for messages.
+    The tensors have equal shapes and contain real numbers. `record` is pyquant's record of
+    `tensor`, and may be empty. `model` is the file of `tensor`, for messages. The keys of
+    the result are the kinds of items that are compared:
+
+    - "blocks": GGUF blocks;
+    - "codes": codes of the original with the scales of the file;
+    - "scales" and "zero points", if `record` states how they were chosen;
+    - "shapes": the shape in the file, if the file stores it;
+    - "elements": real numbers, rounded to the type of `tensor`.
+
+    The function raises Refused if `record` or `original` does not determine the result.
     """
     where = f"{model.path}: tensor {tensor.name[:100]!r}"
     for key, known in RECORD.items():
@@ -125,7 +136,7 @@ def differences(
             if tensor.stored_shape is not None:
                 counts["shapes"] = int(tensor.stored_shape != tensor.shape)
             return counts | {"codes": _other_codes(original, tensor, record)}
-    except ValueError as error:  # no parameters fit the original
+    except ValueError as error:  # for example, the original contains NaN
         raise Refused(f"{where}: {error}") from None
     rounded = tensor.type in REALS and original.type != tensor.type
     dtype = tensor.type if rounded else None
@@ -133,7 +144,8 @@ def differences(
 
 
 def _other_elements(original: Logical, tensor: Logical, dtype: str | None) -> int:
-    if original.type == tensor.type in ("int64", "uint64"):  # too wide for float64
+    # float64 does not represent all integers of 64 bits.
+    if original.type == tensor.type in ("int64", "uint64"):
         dtype = tensor.type
     dtype = dtype or wide({original.type, tensor.type})
     read, word = readable(dtype), f"u{dtypes.TYPES[dtype].nbytes}"
@@ -187,7 +199,8 @@ def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -
         if found is not None:
             count += int(np.count_nonzero(made.astype(found.dtype) != found))
             continue
-        # Compare narrow floats by value. Only codes of NaN share a value.
+        # Compare the values of narrow floats. Different codes have different values, except
+        # codes of NaN.
         y = _core.dequantize(made, scale, zero, **how)
         same = y.view(np.uint32) == tensor.dequantize(rows, dtype="float32").view(np.uint32)
         count += same.size - int(np.count_nonzero(same))
@@ -195,7 +208,7 @@ def _other_codes(original: Logical, tensor: Joined, record: Mapping[str, Any]) -
 
 
 def in_words(counts: Mapping[str, int]) -> str | None:
-    """Describe the counts of differences in words; return `None` if all are 0."""
+    """Return a text for the counts of differences, or `None` if all counts are 0."""
     found = [counted(n, unit.removesuffix("s")) for unit, n in counts.items() if n]
     if not found:
         return None

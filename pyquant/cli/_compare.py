@@ -85,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
                 check_values(a, x)
                 check_values(b, y)
                 row |= _compared(name, x, y, arguments, report)
-                judged = arguments.exact or "sqnr" not in row  # elements without numbers
+                # Without an SQNR, the elements are not real numbers.
+                judged = arguments.exact or "sqnr" not in row
                 if judged and "shapes" not in row:
                     more = _judged(a, b, x, y, records.get(name, {}))
                     row |= more | {"fault": row["fault"] or more["fault"]}
@@ -108,7 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _compared(
     name: str, a: Logical, b: Logical, asked: argparse.Namespace, report: Report | None
 ) -> dict[str, Any]:
-    """Return a row with the errors of a tensor. The key "fault" has a reason or `None`."""
+    """Return a row of the result with the errors of a tensor.
+
+    The key "fault" has the reason why the comparison fails, or `None`.
+    """
     limit, fault = asked.fail_below, None
     row: dict[str, Any] = {"types": [a.type, b.type], "shape": a.shape}
     if a.shape != b.shape:
@@ -127,7 +131,7 @@ def _compared(
 def _judged(
     a: Model, b: Model, original: Logical, result: Logical, record: dict[str, Any]
 ) -> dict[str, Any]:
-    """Compare a tensor with its exact definition."""
+    """Compare a tensor with the exact result of quantizing its original."""
     from pyquant.cli import _check
 
     if not (has_numbers(original) and has_numbers(result)):
@@ -141,7 +145,11 @@ def _judged(
 
 
 def _order(row: dict[str, Any]) -> tuple[int, float, str]:
-    """Return the sort key: absent tensors, then tensors without numbers, then the SQNR."""
+    """Return the sort key of a row.
+
+    Tensors that only one file contains are first, then tensors without real numbers. All
+    other tensors are sorted by SQNR.
+    """
     kind = 0 if "only_in" in row else 1 if "sqnr" not in row else 2
     sqnr = row.get("sqnr")
     return kind, -math.inf if sqnr is None else sqnr, row["tensor"]

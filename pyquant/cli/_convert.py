@@ -90,7 +90,8 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
     name, type = tensor.name, tensor.type
     if not tensor.is_quantized:
         return "not quantized"
-    # compressed-tensors packs codes in words beside the shape.
+    # If codes are packed in words and the file stores the shape, the format is
+    # compressed_tensors.
     has_words = isinstance(tensor, Joined) and tensor.stored_shape is not None
     if format == ("compressed_tensors" if has_words else type):
         return f"already {format}"
@@ -109,7 +110,7 @@ def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] 
 
 
 class Converted(Job):
-    """A weight in another format, converted once for the header and once for the data."""
+    """A job that converts a weight twice: for the header, and for the data of the file."""
 
     __slots__ = ("_parts", "_read")
 

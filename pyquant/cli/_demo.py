@@ -39,7 +39,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "32 elements": {"axis": -1, "block_size": 32},
 }
 COLUMNS = ("one scale for each", "bytes", "SQNR dB", "max error", "quantize", "dequantize")
-SCALE, Z = np.float32(0.0187), np.int8(-14)  # parameters of the input of an image model
+SCALE, Z = np.float32(0.0187), np.int8(-14)  # scale and zero point of the input of a model
 LINES: dict[str, Callable[[Array], Array]] = {
     "pyquant.quantize": lambda x: quantize(x, SCALE, Z),
     "np.clip(np.rint(x / s) + z, -128, 127)": lambda x: np.clip(
@@ -47,11 +47,11 @@ LINES: dict[str, Callable[[Array], Array]] = {
     ).astype(np.int8),
     "(x / s + z).astype(np.int8)": lambda x: (x / SCALE + Z).astype(np.int8),
 }
-MIN_SECONDS, MIN_RUNS = 0.02, 5  # limits for the timed runs of one call
+MIN_SECONDS, MIN_RUNS = 0.02, 5  # minimum time, and minimum number of runs, to time a call
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables."""
+    """Print a table for each array, and the comparison of lines of code."""
     path, count = arguments.file, 0
     arrays = iter([("weights of a layer", _weights())]) if path is None else _stored(path)
     for name, x in arrays:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _weights() -> Array:
-    """Make weights of a convolution, with a few outliers."""
+    """Return sample weights of a convolution, with a few outliers."""
     rng = np.random.default_rng(20)
     weights = rng.standard_normal((256, 1152)) * rng.uniform(0.01, 0.05, (256, 1))
     weights[rng.integers(0, 256, 12), rng.integers(0, 1152, 12)] *= 8
@@ -80,7 +80,7 @@ def _weights() -> Array:
 
 
 def _stored(path: str) -> Iterator[tuple[str, Array]]:
-    """Yield the real tensors of a file as arrays."""
+    """Yield the names of the tensors with real numbers in a file, and their arrays."""
     from pyquant.cli._logical import logical
     from pyquant.cli._models import open_model
 
@@ -93,7 +93,11 @@ def _stored(path: str) -> Iterator[tuple[str, Array]]:
 
 
 def measured(x: Array) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each granularity: name, bytes, errors, 10**9 elements a second."""
+    """Yield a row of texts for each granularity.
+
+    A row has the name, the numbers of bytes, the errors, and the speeds of quantizing and
+    dequantizing in 10**9 elements per second.
+    """
     for name, how in FORMS.items():
         if name == "channel" and x.ndim < 2:
             continue
@@ -108,7 +112,7 @@ def measured(x: Array) -> Iterator[tuple[str, ...]]:
 
 
 def _compare_lines() -> None:
-    """Compare lines of code that quantize an image with the definition of ONNX."""
+    """Print the wrong codes, by the definition of ONNX, and the speed of lines of code."""
     x = np.random.default_rng(1).normal(0, 1, (3, 224, 224)).astype(np.float32)
     print(f"\ninput of an int8 model, float32 3 x 224 x 224, s = {SCALE:.4f}, z = {Z}")
     exact = [min(127, max(-128, round(v) + int(Z))) for v in (x / SCALE).flat]
@@ -123,7 +127,7 @@ def _compare_lines() -> None:
 
 
 def _seconds(call: Callable[..., object], *given: Array, **out: Array) -> float:
-    """Return the median time of a call."""
+    """Return the median time of a call in seconds."""
     call(*given, **out)
     durations: list[float] = []
     total = 0.0

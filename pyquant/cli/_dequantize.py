@@ -35,7 +35,7 @@ _TYPE = "default: float32; for .onnx the type in the graph"
 _TYPES = {"choices": ("float32", "float16", "bfloat16")}
 OPTIONS = (*FILES, ("--type", "", _TYPE, _TYPES))
 
-# Metadata of quantized files.
+# Keys of metadata that describe quantized tensors. A dequantized file omits the keys.
 UNDONE = ("quantization_config", "general.file_type", "general.quantization_version")
 
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         tensors = [
             tensor
             for name, tensor in logical(model, raw=arguments.raw).items()
-            if not name.endswith(MARKER)  # it marks float8 codes, which are decoded
+            if not name.endswith(MARKER)  # the marker means that the file has float8 codes
         ]
         for tensor in tensors:
             check_values(model, tensor)
@@ -69,9 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
 def metadata_of(
     model: Model, jobs: Sequence[Job], kind: str, what: str, why: str = ""
 ) -> Metadata:
-    """Return a function that returns the metadata of the new file. The function removes
-    records of tensors that are no longer quantized. Raise Refused if no job changes a
-    tensor; `what` names the tensors that can change, and `why` adds a reason."""
+    """Return a function that returns the metadata of the new file.
+
+    The metadata has no records of tensors that are no longer quantized. If no job changes a
+    tensor, raise Refused. In the message, `what` is the kind of tensors that the command
+    changes, and `why` is a reason.
+    """
     same = [job for job in jobs if job.reason is not None]
     if len(same) == len(jobs):
         raise Refused(f"no {what} in {model.path}{why}")

@@ -18,10 +18,10 @@ NO_SPACE = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 class Refused(Exception):
     """
-    End a command with one line about a file, a tensor, and the fault or the remedy.
+    An error that ends a command with a message of one line.
 
-    `code` is the exit status. 1: a difference or fault was found. 2: a file or argument
-    cannot be used (the default). 3: no space.
+    `code` is the exit status of the command: 1 if a difference or fault was found, 2 (the
+    default) if a file or argument cannot be used, and 3 for a full disk.
     """
 
     def __init__(self, message: str, code: int = 2) -> None:
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 def shown(text: object) -> str:
-    """Return the text in one line, with control characters escaped."""
+    """Return a text with escaped line breaks and control characters, to print one line."""
     text = str(text)
     if text.isprintable():
         return text
@@ -51,8 +51,11 @@ def fault(
 def converting(
     path: str, expected: str, tensor: str | None = None, before: str = "", most: int = 100
 ) -> Iterator[None]:
-    """Convert errors of any type, which other packages raise for files, to `Refused`. The
-    message has at most `most` characters of the error."""
+    """Convert exceptions of any type in the `with` block to `Refused`.
+
+    The block calls another package that may raise any exception for an invalid file. The
+    message contains at most `most` characters of the exception.
+    """
     try:
         yield
     except Refused:
@@ -63,8 +66,11 @@ def converting(
 
 
 def check_free(path: str, force: bool) -> None:
-    """Refuse a path without a folder, an existing file unless `force` is true, and a
-    folder, FIFO, socket or device, which a file must not replace."""
+    """Raise Refused if no new file may be written to a path.
+
+    Reasons are a missing folder, an existing file (unless `force` is true), and a path of a
+    folder, FIFO, socket or device.
+    """
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise Refused(f"folder {folder} does not exist")
@@ -89,5 +95,5 @@ def told(error: BaseException) -> tuple[str, int]:
     return str(error), 2
 
 
-# Errors that files and arguments cause. Any other exception is a bug of pyquant.
+# Exceptions that files and arguments can cause. Any other exception is a bug of pyquant.
 EXPECTED = (Refused, OSError, ValueError, ImportError, MemoryError)

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 class Stored(NamedTuple):
     """
-    Describe how a file stores the codes of a type.
+    A description of the stored codes of a type.
 
-    `codes` is the type of the codes, `format` the type of the stored elements, `suffix` is
-    added to the name of the tensor, and `how` is a layout. "plain": one element a code.
-    "words": words of 32 bits along the last axis, as in compressed-tensors. Each row begins
-    with a new word, the first code has the lowest bits, and ``2**(bits - 1)`` is added to
-    signed codes. "bytes": two codes a byte, as in safetensors.
+    `codes` is the type of the codes, and `format` is the type of the stored elements. The
+    name of the stored tensor is the name of the original tensor and `suffix`. `how` is the
+    layout of the codes:
+
+    - "plain": an element is a code.
+    - "words": 32-bit words along the last axis, as in compressed-tensors. Each row begins
+      with a new word, and the first code is in the lowest bits. ``2**(bits - 1)`` is added
+      to signed codes.
+    - "bytes": packed codes without unused bits between rows, as in safetensors and ONNX.
     """
 
     codes: str
@@ -36,18 +40,18 @@ class Stored(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Return the bits of a code."""
+        """Number of bits of a code."""
         return TYPES[self.codes].bits
 
     @property
     def middle(self) -> int:
-        """Return the number that is added to stored signed codes."""
+        """The number that is added to signed codes in words, or 0 for all other codes."""
         if self.how != "words" or not self.codes.startswith("int"):
             return 0
         return 1 << (self.bits - 1)
 
     def shape_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the stored elements."""
+        """Return the shape of the stored tensor for a tensor of a given shape."""
         if self.how != "words":
             return shape
         return (*shape[:-1], -(-shape[-1] * self.bits // 32))
@@ -64,24 +68,27 @@ STORED = {
     **{name: Stored(name, "words", "int32", "_packed") for name in _WORDS},
     "float4_e2m1fn": Stored("float4_e2m1fn", "bytes", "float4_e2m1fn"),
 }
-# How ONNX models store codes: packed without padding at the end of a row.
+# Type -> how ONNX models store the codes. They have no padding between rows.
 ONNX = {
     name: Stored(name, "bytes" if TYPES[name].bits < 8 else "plain", name, "_quantized")
     for name in STORED
 }
 
 
-# GGUF blocks hold scales and codes.
+# Name -> GGUF block format that pyquant encodes.
 BLOCKS = {one.name: one for one in block_formats() if one.quantizes}
 
 
 def encoded(block: BlockFormat, x: Any, **how: Any) -> Any:
-    """Encode blocks like llama.cpp's quantizer, which searches the scales of IQ4_NL."""
+    """Quantize `x` to blocks. For IQ4_NL, search for scales like llama.cpp's quantizer."""
     return block.quantize(x, search=True if block.name == "IQ4_NL" else None, **how)
 
 
 def named_parts(name: str, stored: Stored) -> dict[str, str]:
-    """Name the parts of a quantized tensor as compressed-tensors does."""
+    """Return the names of the stored tensors of a quantized tensor, by role.
+
+    The names follow compressed-tensors.
+    """
     parts = {"codes": name + stored.suffix, "scale": f"{name}_scale"}
     parts["zero_point"] = f"{name}_zero_point"
     if stored.how == "words":
@@ -90,7 +97,11 @@ def named_parts(name: str, stored: Stored) -> dict[str, str]:
 
 
 def known_type(text: str, what: str) -> str:
-    """Return the name of a type; refuse an unknown one, and propose the closest."""
+    """Return the name of a type in its usual spelling.
+
+    For an unknown type, raise Refused with the closest known name. The message begins with
+    `what`, the name of an option.
+    """
     known = {name.lower(): name for name in (*STORED, *BLOCKS)}
     if text.lower() in known:
         return known[text.lower()]
@@ -105,13 +116,14 @@ _GRANULARITY = re.compile(
 
 class Granularity:
     """
-    The elements that share a scale, from a text. A malformed text raises Refused.
+    A specification of the elements that share a scale. A malformed text raises Refused.
 
-    - ``tensor``: all elements;
-    - ``axis:K``: elements with an equal index of an axis;
-    - ``channel``: an axis that depends on the model, or ``tensor`` below two dimensions;
-    - ``block:N`` or ``group:N``: N elements in sequence along the last axis;
-    - ``NxM``: a block of N rows and M columns.
+    - ``tensor``: all elements share a scale;
+    - ``axis:K``: elements with an equal index along axis K share a scale;
+    - ``channel``: like ``axis:K`` for an axis that depends on the model, or ``tensor`` for
+      tensors with fewer than two dimensions;
+    - ``block:N`` or ``group:N``: N consecutive elements along the last axis share a scale;
+    - ``NxM``: the elements in a block of N rows and M columns share a scale.
     """
 
     def __init__(self, text: str) -> None:
@@ -125,7 +137,7 @@ class Granularity:
         self._sizes: list[int] = sizes or []
 
     def objection(self, shape: tuple[int, ...]) -> str | None:
-        """Explain why a shape does not allow this granularity; return `None` if it does."""
+        """Return the reason why a shape does not allow this granularity, or `None`."""
         least = 2 if len(self._sizes) == 2 else 1
         if self._axis is not None:
             least = -self._axis if self._axis < 0 else self._axis + 1
@@ -135,7 +147,7 @@ class Granularity:
         return None
 
     def blocks(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the block of elements that share a scale."""
+        """Return the extents of a block of elements that share a scale."""
         if self._sizes:
             ones = (1,) * (len(shape) - len(self._sizes))
             return (*ones, *self._sizes)
@@ -145,7 +157,7 @@ class Granularity:
         return tuple(whole)
 
     def call(self, ndim: int) -> dict[str, Any]:
-        """Return the arguments of `pyquant.quantize`."""
+        """Return the arguments `axis` and `block_size` of `pyquant.quantize`."""
         if len(self._sizes) == 1:
             return {"axis": ndim - 1, "block_size": self._sizes[0]}
         if self._sizes:
@@ -154,15 +166,15 @@ class Granularity:
 
 
 def grid_of(shape: tuple[int, ...], blocks: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of scales along each axis."""
+    """Return the number of blocks, each with a scale, along each axis."""
     return tuple(-(-n // b) for n, b in zip(shape, blocks, strict=True))
 
 
-named = lru_cache(maxsize=256)(Granularity)  # tensors share objects
+named = lru_cache(maxsize=256)(Granularity)  # many tensors share one object
 
 
 def granularity_of(shape: tuple[int, ...], blocks: tuple[int, ...]) -> Granularity | None:
-    """Return the granularity with blocks of these extents, or `None`."""
+    """Return the granularity with blocks of these extents, or `None` if no text has it."""
     texts = ["tensor", *(f"axis:{axis}" for axis in range(len(shape)))]
     texts += [f"block:{size}" for size in blocks[-1:]]
     texts += ["{}x{}".format(*blocks[-2:])] if len(blocks) > 1 else []

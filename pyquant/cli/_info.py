@@ -20,7 +20,7 @@ OPTIONS = (("--json", None, "print one JSON object"),)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the versions."""
+    """Print the versions and the instruction sets."""
     facts = _facts()
     if arguments.json:
         import json

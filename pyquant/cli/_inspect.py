@@ -49,13 +49,13 @@ OPTIONS = (
     ],
     JSON,
 )
-KEYS = 8  # most entries of the metadata to print
-WIDTH = 60  # most characters of an entry to print
+KEYS = 8  # maximum number of entries of the metadata that are printed
+WIDTH = 60  # maximum number of characters that are printed for an entry
 COLUMNS = ("name", "type", "shape", "scales", "bytes", "bits")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List or check one file after the other."""
+    """List or check the tensors of each file."""
     faults = 0
     for path in arguments.files:
         with open_model(path) as model:
@@ -76,7 +76,7 @@ def _check(
     everything: dict[str, Logical],
     as_lines: bool,
 ) -> int:
-    """Print the faults of a file, and return their number."""
+    """Print the faults of a file, and return the number of faults."""
     from pyquant.cli._check import faults, file_faults
 
     path, count, quantized = shown(model.path), 0, 0
@@ -172,7 +172,7 @@ def _number(value: float | None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of metadata for JSON. A list is replaced by its length."""
+    """Convert a value of metadata for JSON. Replace a list by its length."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join codes and their parameters to the tensors that they store."""
+"""Join the stored codes and parameters of a file to logical tensors.
+
+A logical tensor is a tensor of a model. A file may store a logical tensor in several parts,
+for example codes and scales.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +42,29 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.weights._published import Found
 
-# The key of pyquant's record of a quantized tensor, in the metadata of the file.
+# In pyquant's metadata, the entry of a quantized tensor has a record with this key.
 KIND = "quantized"
-# How files store codes in 32-bit words, for each width of codes.
+# The ways in which files store codes in 32-bit words.
 _PACKED = (
     *(STORED["int4"], STORED["int2"]),
-    Stored("int8", "words", "int32", "_packed"),  # written by other programs
+    Stored("int8", "words", "int32", "_packed"),  # only other programs write int8 in words
 )
 _SCALES = ("float32", "float64", "float16", "bfloat16", "float8_e8m0fnu")
 _BLOCK_SIZES = {one.name: one.block_size for one in block_formats()}
-SMALL = 16  # most members of a JSON object that `loads` shares
+SMALL = 16  # maximum number of members of a JSON object that `loads` shares
 
 
-@dataclass(slots=True, eq=False, repr=False)  # a model may have many of these objects
+@dataclass(slots=True, eq=False, repr=False)  # slots save memory for many tensors
 class Logical:
     """
-    A tensor with its parts: values, or codes with scales and zero points.
+    A logical tensor: values, or codes with scales and zero points.
 
-    `type` names the values, the codes or the format: ``"float32"``, ``"int8"``, ``"Q4_K"``,
-    ``"gptq"``. `granularity` is ``"tensor"``, ``"axis:0"``, ``"block:32"`` or ``"8x8"``,
-    and `None` without codes. `parts` are the tensors of the file. `nbytes` counts all their
-    bytes. `fault` is the reason why the file does not determine the values.
+    `type` is the type of the values or codes, or the name of the format. Examples are
+    ``"float32"``, ``"int8"``, ``"Q4_K"`` and ``"gptq"``. `granularity` has a text like
+    ``"tensor"``, ``"axis:0"``, ``"block:32"`` or ``"8x8"``, or is `None` without codes.
+    `parts` has the names of the stored tensors. `nbytes` is the sum of the numbers of bytes
+    of all parts. `fault` is the reason why the file does not determine the values, or
+    `None`.
     """
 
     name: str
@@ -92,17 +98,17 @@ class Logical:
 
     @property
     def is_real(self) -> bool:
-        """True if the values are real numbers: blocks, or floats of any width."""
+        """True if the tensor has codes, or floats of any width."""
         row = dtypes.TYPES.get(self.type)
         return self.is_quantized or (row is not None and row.kind in ("real", "float"))
 
     @property
     def real(self) -> str:
-        """The type of the real numbers that an ONNX graph computes from codes."""
+        """The type of the real numbers that an ONNX graph computes from the codes."""
         return "float32"
 
     def read(self) -> Weight | None:
-        """Return the weight, or `None` for real values and GGUF blocks."""
+        """Return a `Weight`, or `None` for values and GGUF blocks."""
         return None if self._read is None else self._read()
 
     def dequantize(self, rows: slice | None = None, **how: Any) -> Array:
@@ -116,19 +122,19 @@ class Logical:
             first, stop, extent = rows.start, rows.stop, self.shape[0]
         for tensor in (self._model[name] for name in self.parts):
             ends = (tensor._start + tensor.nbytes * at // extent for at in (first, stop))
-            tensor._file.has_read(*ends)  # releases pages of the file
+            tensor._file.has_read(*ends)  # releases pages of the file after many reads
         return made
 
 
 @lru_cache(maxsize=256)
 def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one object for equal tuples, which saves memory for many tensors."""
+    """Return the same object for equal tuples, to save memory for many tensors."""
     return values
 
 
-@lru_cache(maxsize=4)  # a command reads two tensors alternately
+@lru_cache(maxsize=4)  # `compare` reads two tensors alternately
 def weight_of(tensor: Logical) -> Weight | None:
-    """Return the weight of a tensor, which refers to the file and is read once."""
+    """Return `tensor.read()`, or the cached result of an earlier call."""
     return tensor.read()
 
 
@@ -138,14 +144,17 @@ def published(
     parts: tuple[str, ...],
     read: Callable[[], Weight],
 ) -> Logical:
-    """Return a tensor of a weight that `pyquant.weights` reads."""
+    """Return a logical tensor for the weight that `read` returns."""
     made = read()
     blocks = f"block:{made.block_size}"
     return Logical(name, model, parts, made.shape, made.format, blocks, read)
 
 
 class Joined(Logical):
-    """Codes with the scales of blocks. `parts` maps roles to names of tensors."""
+    """A logical tensor of codes with a scale for each block.
+
+    The argument `parts` maps roles, such as "codes", to the names of stored tensors.
+    """
 
     __slots__ = ("_how", "_roles")
 
@@ -159,12 +168,12 @@ class Joined(Logical):
 
     @property
     def _found(self) -> dict[str, StoredTensor]:
-        """The tensors of the file by their roles."""
+        """The stored tensors of the file, by role."""
         tensors = map(self._model.__getitem__, self.parts)
         return _readable(dict(zip(self._roles, tensors, strict=True)))
 
     def read(self) -> Weight:
-        """Return the weight, which refers to the file."""
+        """Return the weight. The weight refers to the file."""
         found, how = self._found, self._how
         zero: Any = None
         blocks = named(str(self.granularity)).blocks(self.shape)
@@ -173,18 +182,18 @@ class Joined(Logical):
             zero = found["zero_point"].dequantize(dtype=found["zero_point"].dtype)
             if how.how == "words" and zero.dtype == np.int32:
                 zero = unpack(_from_words(zero, grid, how.bits, 0)).astype(np.int16)
-            elif how.how == "words":  # int8: stored minus the middle code
+            elif how.how == "words":  # int8 zero points are signed, unlike codes
                 zero = zero.astype(np.int16) + (1 << (how.bits - 1))
             zero = zero.reshape(grid)
         elif how.middle:
             zero = np.int16(how.middle)
-        kind = found["codes"].dtype  # raises if ml_dtypes is missing
+        kind = found["codes"].dtype  # raises an error if ml_dtypes is not installed
         codes: Any = found["codes"].raw
         if how.how == "words":
             words = codes.astype(np.int32, copy=False)
             codes = _from_words(words, self.shape, how.bits, self.ndim - 1)
         elif not isinstance(codes, PackedArray):
-            codes = codes.astype(kind, copy=False)  # convert the byte order
+            codes = codes.astype(kind, copy=False)  # the file may have another byte order
         elif not self.shape or self.shape[-1] * how.bits % 8:
             codes = unpack(codes)
         scale = found["scale"].dequantize().reshape(grid)
@@ -205,7 +214,7 @@ class Joined(Logical):
 
     @property
     def stored_shape(self) -> tuple[int, ...] | None:
-        """The shape that the file stores in a tensor of its own, or `None`."""
+        """The shape, if the file stores it in a separate tensor, or else `None`."""
         tensor = self._found.get("shape")
         return None if tensor is None else extents_of(tensor)
 
@@ -215,8 +224,8 @@ class Joined(Logical):
         """
         Return scales, zero points and further arguments of `quantize` for some rows.
 
-        Scales have the number of dimensions of the tensor. Zero points have the shape of
-        the scales and the type of codes; `None` for 0.
+        Scales have as many dimensions as the tensor. Zero points have the shape of the
+        scales and the type of the codes. If all zero points are 0, they may be `None`.
         """
         form, how = self._form, self._how
         scale, blocks = form.scale, form.blocks
@@ -230,31 +239,32 @@ class Joined(Logical):
         return scale, zero, {"block_size": blocks} if scale.size > 1 else {}
 
     def codes(self, rows: slice | None = None) -> Array | None:
-        """Return the codes of some rows as integers."""
+        """Return the codes of some rows as integers, or `None` for narrow floats."""
         if dtypes.TYPES[self.type].kind != "integer":
             return None
         form = self._form
         stored = (form if rows is None else form.taken(rows)).codes
         found = unpack(stored) if isinstance(stored, PackedArray) else stored
-        if self._how.middle or self._how.bits < 8:  # also int4 and int2
+        # Types of less than 8 bits become int8 or uint8.
+        if self._how.middle or self._how.bits < 8:
             kind = np.uint8 if self.type.startswith("u") else np.int8
             return (found.astype(np.int16) - self._how.middle).astype(kind)
         return found
 
 
 def _from_words(words: Any, shape: tuple[int, ...], bits: int, axis: int) -> PackedArray:
-    """Return the codes of words along an axis, without a sign."""
+    """Return the unsigned codes in 32-bit words that are packed along an axis."""
     layout = Layout("words", axis=axis, bits=bits)
     return PackedArray(words, "uint8", shape, layout=layout)
 
 
 def extents_of(tensor: StoredTensor) -> tuple[int, ...]:
-    """Return the shape that a tensor of a file states."""
+    """Return the elements of a tensor as a tuple of integers, for example a shape."""
     return tuple(tensor.dequantize(dtype=tensor.dtype).reshape(-1).tolist())
 
 
 def _plain(model: Model, name: str) -> Logical:
-    """Return a tensor without separate parameters: values or GGUF blocks."""
+    """Return a logical tensor for one stored tensor of values or GGUF blocks."""
     tensor, size = model[name], _BLOCK_SIZES.get(model[name].format)
     type = type_of(tensor)
     blocks = None if size is None or type != tensor.format else f"block:{size}"
@@ -293,16 +303,17 @@ def records_of(model: Model) -> dict[str, dict[str, Any]]:
 
 def logical(model: Model, *, raw: bool = False) -> dict[str, Logical]:
     """
-    Join the tensors of a file to logical tensors, by the names of the originals.
+    Return the logical tensors of a file by the names of the original tensors.
 
     Records of pyquant, nodes of ONNX, and the names of published formats identify the parts
-    of a tensor. If `raw` is true, names are ignored, so that codes are values. The tensors
-    keep the order of the file. A record that does not fit the file raises Refused.
+    of a tensor. If `raw` is true, the function ignores the names of published formats, so
+    that codes are values. The logical tensors have the order of the file. A record that
+    does not fit the file raises Refused.
     """
     records = records_of(model)
     joined: dict[str, Logical] = {}
     for name in list(records):
-        joined[name] = _by_record(model, name, records.pop(name))  # frees the record
+        joined[name] = _by_record(model, name, records.pop(name))  # `pop` frees memory
     joined |= model.joined
     faults = {} if raw else _join_by_names(model, joined)
     owners = {part: made for made in joined.values() for part in made.parts}
@@ -321,7 +332,7 @@ def check_values(model: Model, tensor: Logical) -> None:
 
 
 def _join_by_names(model: Model, joined: dict[str, Logical]) -> dict[str, str]:
-    """Add weights of published formats to `joined`. Return faults by tensor name."""
+    """Add weights of published formats to `joined`. Return faults by stored tensor."""
     faults: dict[str, str] = {}
     stated = stated_in(model.path, model.metadata.get("quantization_config"))
     sizes = stated.pop("sizes", set())
@@ -373,7 +384,7 @@ def _misfit(
     granularity: Granularity,
     parts: dict[str, StoredTensor],
 ) -> str | None:
-    """Explain which part has a wrong shape or type; return `None` if all parts fit."""
+    """Return a text about a part with a wrong shape or type, or `None` if all parts fit."""
     codes, form = parts["codes"].shape, how.shape_of(shape)
     if codes != form:
         return f"expected codes of shape {form}, got {codes}"
@@ -402,7 +413,10 @@ def _misfit(
 def _by_name(
     model: Model, found: Found, sizes: set[tuple[int, ...]], facts: dict[str, Any]
 ) -> Logical:
-    """Join the tensors of a weight in a published format. Raise ValueError for misfits."""
+    """Return a logical tensor for a weight in a published format.
+
+    Raise ValueError if shapes or types of its parts do not fit each other.
+    """
     if found.formats != ("compressed_tensors",):
         return _published(model, found, facts)
     parts = _readable({part: model[full] for part, full in found.parts.items()})
@@ -414,7 +428,8 @@ def _by_name(
         raise ValueError(f"expected extents of 0 or more, got shape {shape}")
     stored = type_of(codes), codes.shape
     fitting = [how for how in known if (how.format, how.shape_of(shape)) == stored]
-    if order is not None and set(extents_of(order)) != {-1}:  # groups are out of order
+    # With this g_idx, inputs are not in the order of their groups.
+    if order is not None and set(extents_of(order)) != {-1}:
         fitting = []
     if len(fitting) != 1:
         return _published(model, found, facts)
@@ -429,7 +444,11 @@ def _by_name(
 
 
 def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
-    """Read a weight by `pyquant.weights`, with arguments from `facts` if necessary."""
+    """Return a logical tensor for a weight that `pyquant.weights` reads.
+
+    If the names and shapes do not determine the arguments, use the arguments in `facts`,
+    which are from the configuration of the model.
+    """
     module = import_module(f"pyquant.weights.{FORMATS[found.formats[0]]}")
     known, names = signature(module.from_tensors).parameters, (*found.parts.values(),)
     read = partial(from_tensors, model, found.name)
@@ -443,7 +462,7 @@ def _published(model: Model, found: Found, facts: dict[str, Any]) -> Logical:
 
 
 def _readable(parts: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
-    """View a scale of type uint8 as float8_e8m0fnu, which some files store as bytes."""
+    """Change the type of a uint8 scale to float8_e8m0fnu. Some files store its bytes."""
     scale = parts.get("scale")
     if scale is not None and type_of(scale) == "uint8":
         parts["scale"] = replace(scale, format="F8_E8M0", _type="float8_e8m0fnu")

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read tensors in bands of rows, and measure their values and errors."""
+"""Read tensors in bands, and measure their values and errors.
+
+A band consists of consecutive rows. A row has the elements with one index of the first
+axis.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,16 @@ if TYPE_CHECKING:
     from pyquant._typing import Array
     from pyquant.cli._logical import Logical
 
-# Elements of a band of rows, unless a row has more. They fit the cache, and the number is a
-# multiple of 256, the elements of the largest GGUF block.
+# Maximum number of elements in a band, unless a single row has more. A band fits the cache.
+# The number is a multiple of 256, the number of elements in the largest GGUF block.
 BAND = 1 << 16
 # Types with values that float32 cannot represent.
 WIDE = ("float64", "int32", "uint32", "int64", "uint64")
-BINS = 128  # bins of a histogram
-POINTS = 160  # points of a curve of scales
-BLOCK = 32  # block size that `alternatives` tries
+BINS = 128  # number of bins in a histogram
+POINTS = 160  # maximum number of points in a curve of scales
+BLOCK = 32  # block size of the alternative granularity with blocks
 STATISTICS = ("min", "max", "mean", "rms", "max/rms", "zeros", "nan", "inf")
-# Keys of the details that only the plots of a report need.
+# Keys of the details of `measured` that only the plots of a report need.
 PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
 
 
@@ -46,10 +50,11 @@ def decoded(
     tensor: Logical, dtype: str, *, count: int | None = None, threads: int = 1
 ) -> Iterator[tuple[slice | None, Array]]:
     """
-    Yield rows along the first axis, and their values, which share one buffer.
+    Yield the bands of a tensor: a slice of rows, and an array of values.
 
-    A tensor without axes has one band, with `None` and one value. `count` is the number
-    of rows in a band, by default the rows that fit into the cache.
+    All arrays share one buffer. A tensor without axes has one band with one value, and
+    `None` instead of a slice. `count` is the number of rows in a band. By default, a band
+    fits the cache.
     """
     if not tensor.shape:
         yield None, tensor.dequantize(dtype=dtype).reshape(1)
@@ -69,7 +74,7 @@ def decoded(
 def pairs(
     a: Logical, b: Logical, dtype: str
 ) -> Iterator[tuple[slice | None, Array, Array]]:
-    """Yield the bands of two tensors of one shape: the rows, and the values of both."""
+    """Yield the bands of two tensors of equal shapes: a slice of rows, and two arrays."""
     for (rows, x), (_, y) in zip(decoded(a, dtype), decoded(b, dtype), strict=True):
         yield rows, x, y
 
@@ -88,11 +93,11 @@ def has_numbers(tensor: Logical) -> bool:
 
 class Codes:
     """
-    Describe the codes of a type, at scale 1 and zero point 0.
+    The values of the codes of a type, with scale 1 and zero point 0.
 
-    `levels` are the finite values, ascending, or `None` for types of more than 8 bits.
-    `gap` is the largest distance between two values. `reach` is the range of values that
-    saturate by at most half a step.
+    `levels` has the finite values in ascending order, or is `None` for types of more than 8
+    bits. `gap` is the largest difference of two adjacent values. `reach` has the ends of
+    the range of numbers whose distance from the nearest code is at most half of `gap`.
     """
 
     def __init__(self, name: str) -> None:
@@ -106,9 +111,9 @@ class Codes:
 
 
 def _levels(name: str) -> Array:
-    """Return the finite values of all codes of at most 8 bits, ascending."""
+    """Return the finite values of all codes of a type in ascending order."""
     bits = TYPES[name].bits
-    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # fills 32-bit words
+    codes = np.arange(max(1 << bits, 16), dtype=np.uint8)  # 16 codes fill 32-bit words
     spread = np.unpackbits(codes[:, None], axis=1, count=bits, bitorder="little")
     words = np.packbits(spread, bitorder="little").view("<i4")
     values = _core.dequantize(PackedArray(words, name, codes.size, layout="words"), 1.0)
@@ -116,13 +121,13 @@ def _levels(name: str) -> Array:
 
 
 def has_codes(name: str) -> bool:
-    """Return true if a type has codes that float64 represents."""
+    """Return true for a type of codes whose values float64 represents exactly."""
     row = TYPES.get(name)
     return row is not None and row.kind in ("integer", "float") and row.bits <= 32
 
 
 class Steps:
-    """Measure the errors of a tensor in steps of its codes."""
+    """Measure the errors of a tensor in steps, the differences of adjacent codes."""
 
     def __init__(self, tensor: Joined) -> None:
         self.tensor, self.codes = tensor, Codes(tensor.type)
@@ -130,7 +135,7 @@ class Steps:
         self.zero = np.zeros((1,) * tensor.ndim, np.int8) if zero is None else zero
 
     def spread(self, rows: slice | None) -> tuple[Array, Array | None]:
-        """Return scales and zero points in shapes that broadcast to some rows."""
+        """Return scales and zero points that can be broadcast to the shape of some rows."""
         shape, sizes = self.tensor.shape, self.tensor._form.blocks
         scale, zero, _ = self.tensor.params(rows)
         for axis in range(1, len(shape)):
@@ -141,7 +146,7 @@ class Steps:
         return scale, zero
 
     def most(self, rows: slice | None, x: Array, y: Array) -> float:
-        """Return the largest error in steps. Values that are not finite are skipped."""
+        """Return the largest finite error of some rows, as a multiple of the step."""
         with np.errstate(all="ignore"):
             error = np.subtract(x, y, dtype=np.float64)
             error /= self.spread(rows)[0].astype(np.float64) * self.codes.gap
@@ -155,7 +160,7 @@ class Steps:
         return int(report.saturated_low + report.saturated_high)
 
     def usual(self) -> Array:
-        """Return the magnitudes of scales that are finite and not 0, descending."""
+        """Return the magnitudes of scales in descending order, without 0, NaN, infinity."""
         good: Array = self.scale[np.isfinite(self.scale) & (self.scale != 0)]
         np.abs(good, out=good)
         good.sort()
@@ -165,19 +170,19 @@ class Steps:
 # ---- measurements ----
 
 
-# The report of no elements, to which the reports of bands are added.
+# The report for an empty array. The reports of bands are added to this report.
 NOTHING = measure_error(np.zeros(0), np.zeros(0))
 
 
 class _Values:
-    """Statistics of the values of a tensor, added band by band."""
+    """Statistics of the values of a tensor. `add` adds the values of a band."""
 
     def __init__(self) -> None:
         self.low, self.high, self.zeros = math.inf, -math.inf, 0
         self._report = NOTHING
 
     def add(self, x: Array) -> None:
-        """Add a band. With y = 0, `measure_error` returns statistics of x."""
+        """Add the values of a band. The errors of x against zeros are statistics of x."""
         more = measure_error(x, np.broadcast_to(x.dtype.type(0), x.shape))
         self._report += more
         self.zeros += x.size - int(np.count_nonzero(x))
@@ -187,7 +192,7 @@ class _Values:
             self.high = max(self.high, float(finite.max()))
 
     def numbers(self) -> dict[str, Any]:
-        """Return the statistics; `None` for unknown ones."""
+        """Return the statistics by name. Without finite values, most are `None`."""
         report = self._report
         nan, inf = report.nan, report.inf
         if self.low > self.high:
@@ -200,11 +205,11 @@ class _Values:
 
 def statistics(tensor: Logical) -> dict[str, Any] | None:
     """
-    Return statistics of all values, or `None` if they are not real numbers.
+    Return statistics of the values of a tensor, or `None` if it has no real numbers.
 
-    ``min``, ``max``, ``mean`` and ``rms`` are of the finite values, and `None` without
-    them. ``max/rms`` is the largest magnitude divided by the root mean square. ``zeros``,
-    ``nan`` and ``inf`` are counts.
+    ``min``, ``max``, ``mean`` and ``rms`` (the root mean square) are computed from the
+    finite values. Without finite values, they are `None`. ``max/rms`` is the largest
+    magnitude divided by ``rms``. ``zeros``, ``nan`` and ``inf`` are counts.
     """
     if not has_numbers(tensor):
         return None
@@ -218,23 +223,30 @@ def measured(
     a: Logical, b: Logical, *, plots: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """
-    Return the numbers and the details of the error of a tensor, a few rows at a time.
+    Measure the error of a tensor band by band, and return two dicts: numbers and details.
 
     `a` is the original and `b` the result, with equal shapes. The numbers are:
 
-    - ``sqnr`` in dB: infinite without an error, `None` if ``not_finite`` is not 0;
-    - ``max_error``, and ``cosine``;
+    - ``sqnr``: the SQNR in dB. It is infinite without an error, and `None` if
+      ``not_finite`` is not 0;
+    - ``max_error``: the largest error, and ``cosine``: the cosine similarity;
     - ``max_steps``: the largest error in steps of `b`, or of `a` if only `a` has scales. A
-      step is the largest distance between two codes;
-    - ``saturated``: the share of elements out of the range of `b` by more than half a step,
-      `None` without codes;
-    - ``not_finite``: the elements with a NaN or infinity in one file only; ``elements``.
+      step is the largest difference of two adjacent codes;
+    - ``saturated``: the share of elements that are out of the range of the codes of `b` by
+      more than half a step, or `None` without codes;
+    - ``not_finite``: the number of elements with NaN or an infinity in only one file;
+    - ``elements``: the number of elements.
 
-    If `plots` is true, a second pass measures the details, which are else empty: ``exact``,
-    true if all values are equal; ``max/rms`` of `a`; ``excluded``, the elements with a NaN
-    or infinity in a file; for tensors with errors `PLOTS`, and numbers of scales and unused
-    codes. Sums of the bands are added in float64, and their last bits depend on the shape
-    alone. Extremes and counts are exact.
+    If `plots` is false, the details are empty. Otherwise, the details are:
+
+    - ``exact``: true if all values are equal;
+    - ``max/rms`` of `a`;
+    - ``excluded``: the number of elements with NaN or infinity in one or both files;
+    - if the tensor has errors: the keys in `PLOTS`, and the numbers of scales, of zero
+      scales and of unused codes. A second pass over the tensor measures these details.
+
+    Extremes and counts are exact. Sums are added in float64, and their last bits depend on
+    the shape of the tensor, because bands are summed separately.
     """
     dtype = wide({a.type, b.type})
     report, values, most, saturated, odd = NOTHING, _Values(), 0.0, 0, 0
@@ -244,7 +256,8 @@ def measured(
     for rows, x, y in pairs(a, b, dtype):
         more = measure_error(x, y)
         report += more
-        if more.nan or more.inf:  # count NaN, infinity in one file only
+        # Count the elements that differ and are not finite in one or both files.
+        if more.nan or more.inf:
             same = (x == y) | (np.isnan(x) & np.isnan(y))
             odd += int(np.count_nonzero(~same & ~(np.isfinite(x) & np.isfinite(y))))
         if steps is not None:
@@ -278,7 +291,7 @@ def measured(
 
 
 class _Plots:
-    """Measure histogram, used codes and other granularities in a second pass."""
+    """Collect the details of a tensor for the plots of a report, band by band."""
 
     def __init__(
         self, a: Logical, b: Logical, values: _Values, steps: Steps | None
@@ -292,7 +305,7 @@ class _Plots:
         self.dtype = b.type if has_codes(b.type) and TYPES[b.type].bits <= 16 else usual
         ends = (values.low, values.high) if self.finite else (0.0, 0.0)
         self.whole = qparams_from_range(*ends, dtype=self.dtype)
-        self.others: dict[str, Any] = {}  # granularity -> report of all bands
+        self.others: dict[str, Any] = {}  # granularity -> report for all bands
 
     def add(self, rows: slice | None, x: Array, y: Array) -> None:
         """Add a band: the original values `x`, and the values `y` of the result."""
@@ -309,7 +322,7 @@ class _Plots:
         with np.errstate(all="ignore"):
             found: Array = y / np.abs(scale).astype(y.dtype)
             found += np.asarray(0 if zero is None else zero).astype(y.dtype)
-        # Stored values of integer codes are rounded, so their quotients need rounding, too.
+        # The values of integer codes were rounded, so that the quotients are not integers.
         return found if TYPES[steps.tensor.type].kind == "float" else np.rint(found)
 
     def _count(self, x: Array) -> None:
@@ -323,11 +336,11 @@ class _Plots:
                 quant_range=(0, BINS - 1),
             )
             self.counts += np.bincount(bins, minlength=BINS)
-        else:  # one value, or bins too narrow for float32
+        else:  # all values are equal, or the width of a bin is out of range
             self.counts[BINS // 2] += x.size
 
     def _try(self, x: Array) -> None:
-        """Quantize a band with three granularities, and add the errors."""
+        """Quantize a band with up to three granularities, and add the errors to reports."""
         flat = x.ndim < 2
         x = x.reshape((1, -1)) if flat else x
         tried = {"tensor": self.whole}
@@ -339,7 +352,7 @@ class _Plots:
             self.others[name] = self.others.get(name, 0) + params.measure_error(x)
 
     def numbers(self) -> dict[str, Any]:
-        """Return the numbers of the plots."""
+        """Return the details for the plots."""
         ends = {"low": self.values.low, "high": self.values.high}
         histogram = {**ends, "counts": self.counts.tolist()} if self.finite else None
         found: dict[str, Any] = {"histogram": histogram}
@@ -363,7 +376,10 @@ class _Plots:
         return found
 
     def _grids(self, usual: Array) -> Iterator[dict[str, Any]]:
-        """Yield the range of the codes at the largest and at the median scale."""
+        """Yield the range of the codes with the largest and with the median scale.
+
+        `usual` has the magnitudes of the scales in descending order.
+        """
         assert self.steps is not None
         which = {"largest scale": 0, "median scale": usual.size // 2}
         if usual.size < 2:
@@ -378,6 +394,9 @@ class _Plots:
 
 
 def _halves(values: Array) -> Array:
-    """Return bits of float16, which distinguish all values of the types of 8 bits."""
+    """Convert values to float16, and return the bits.
+
+    The bits of any two different values of a type of at most 8 bits differ.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return (values + 0).astype(np.float16).view(np.uint16)
