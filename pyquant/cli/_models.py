@@ -23,7 +23,7 @@ from pyquant.cli._logical import Logical, weight_of
 from pyquant.weights._elements import Mapped, open_file, sized
 from pyquant.weights.files import StoredTensor, WeightFile, open_weights
 
-# Kinds of files by their extension.
+# Extension of a file name -> kind of the file.
 EXTENSIONS = {
     ".npy": "npy",
     ".npz": "npz",
@@ -32,21 +32,22 @@ EXTENSIONS = {
     ".gguf": "gguf",
     ".onnx": "onnx",
 }
-# The member of a .npz file that holds metadata as a JSON string.
+# The member of a .npz file that contains the metadata as a JSON string.
 RECORDS = "__pyquant__"
 NPY, ZIP = b"\x93NUMPY", b"PK\x03\x04"
-PIECE = 1 << 16  # characters of metadata to read at once
+PIECE = 1 << 16  # number of characters of metadata that are read at once
 READABLE = "a .npz file that NumPy can read"
-MAX_HEADER = 1 << 16  # most bytes of a .npy header; NumPy writes a few hundred
+MAX_HEADER = 1 << 16  # maximum number of bytes in a .npy header; most have a few hundred
 
 
 class Model(WeightFile):
     """
-    Map names to the tensors of a file or a folder; a context manager.
+    A mapping from names to the tensors of a model, and a context manager.
 
-    `kind` is "npy", "npz", "safetensors", "gguf" or "onnx". `paths` are all files of the
-    model. `shards` maps each tensor to the name that its file gets in a folder; the mapping
-    is empty for one file. `joined` has the tensors that the nodes of a graph quantize.
+    A model is a file or a folder. `kind` is "npy", "npz", "safetensors", "gguf" or "onnx".
+    `paths` has the paths of all files. If the model has several files (shards), `shards`
+    maps the name of each tensor to the file name in an output folder; otherwise, `shards`
+    is empty. `joined` has the logical tensors that nodes of an ONNX graph dequantize.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class Model(WeightFile):
 
     @property
     def absences(self) -> tuple[str, ...]:
-        """Reasons why some weights in the file are no tensors of the model."""
+        """Reasons why the model does not contain all weights of the file."""
         return ()
 
     def faults(self) -> Iterator[str]:
-        """Yield faults that opening the file does not find, such as wrong checksums."""
+        """Yield the faults of the file that the constructor does not check."""
         return iter(())
 
     def channels(self, name: str) -> int:
@@ -77,7 +78,7 @@ class Model(WeightFile):
         return 0
 
     def close(self) -> None:
-        """Close the file, and free the weights that refer to it."""
+        """Close the file, and remove the weights that refer to the file from the cache."""
         weight_of.cache_clear()
         super().close()
 
@@ -86,10 +87,10 @@ def open_model(path: str, kind: str | None = None) -> Model:
     """
     Open a file without reading its tensors.
 
-    `path` is a file with an extension of `EXTENSIONS`, a folder with one ``.index.json`` or
-    one ``.safetensors`` file, or ``-`` for a .npy or .npz file on stdin. By default, the
-    name of the file, or else its first bytes, decide the kind. For a malformed file, the
-    function raises Refused or ValueError with one line that names the file.
+    `path` is a file, a folder with one ``.index.json`` or one ``.safetensors`` file, or
+    ``-`` for a .npy or .npz file on stdin. By default, the extension decides the kind of
+    the file. If the extension is unknown, the first bytes decide. For a malformed file, the
+    function raises Refused or ValueError. The message has one line and names the file.
     """
     if path == "-":
         return _open_stdin(kind)
@@ -107,7 +108,7 @@ def open_model(path: str, kind: str | None = None) -> Model:
 
 
 def kind_of(path: str, what: str = "FILE") -> str:
-    """Return the kind of a file by its name."""
+    """Return the kind of a file by the extension. Raise Refused if it is unknown."""
     for extension, kind in EXTENSIONS.items():
         if path.lower().endswith(extension):
             return kind
@@ -116,7 +117,10 @@ def kind_of(path: str, what: str = "FILE") -> str:
 
 
 def _kind_by_content(path: str) -> str | None:
-    """Return the kind of a file by its first bytes, if its name has no known extension."""
+    """Return the kind of a file by its first bytes, or `None` if it is unknown.
+
+    If the extension of the name is known, the function returns `None`, too.
+    """
     if path.lower().endswith(tuple(EXTENSIONS)):
         return None
     with open_file(path) as file:
@@ -136,7 +140,7 @@ def _in_folder(path: str) -> str:
 
 
 def _open_stdin(kind: str | None) -> Model:
-    """Copy stdin to a temporary file, because its bytes are read twice."""
+    """Copy stdin to a temporary file, because a command may read the bytes twice."""
     import shutil
     import tempfile
 
@@ -164,14 +168,15 @@ def _open_weights(path: str) -> Model:
     made.paths = (*[path] * is_index, *paths)
     if is_index:
         folder = os.path.dirname(path) or "."
-        # The output has its files beside the index, so their names must have no folder.
+        # The output files are in the folder of the index, so that their names must not
+        # contain a folder.
         names = {p: os.path.relpath(p, folder).replace(os.sep, "-") for p in paths}
         made.shards = {n: names[t._file.path] for n, t in tensors.items()}
     return made
 
 
 def _own_metadata(file: Any) -> Mapping[str, Any]:
-    """Merge the metadata of an index and of its files."""
+    """Return the metadata of an index, merged with the metadata of its files."""
     from pyquant.weights import _safetensors
 
     found = dict(file.metadata)
@@ -200,7 +205,7 @@ def _json_object(text: Any) -> dict[str, Any]:
 
 
 class Bytes:
-    """Bytes in memory with the interface of a mapped file."""
+    """Bytes in memory with the methods of `Mapped`."""
 
     def __init__(self, path: str, data: bytes) -> None:
         self.path, self.data, self.size = path, data, len(data)
@@ -217,13 +222,16 @@ class Bytes:
 
 
 class Loaded(Bytes):
-    """The bytes of an array, read at once. A cache keeps the last two arrays."""
+    """The bytes of an array that must be read at once, for example from a compressed file.
+
+    A cache contains the bytes of the last two arrays.
+    """
 
     def __init__(self, path: str, load: Callable[[], bytes]) -> None:
         self.path, self._load = path, load
 
     def opened(self) -> bytes:
-        """Read the array, unless it is in memory."""
+        """Return the bytes from the cache, or read the array."""
         return _loaded(self._load)
 
 
@@ -234,9 +242,9 @@ def _loaded(load: Callable[[], bytes]) -> bytes:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Other(StoredTensor):
-    """A member of a .npz file that is no array of numbers, and is copied unchanged."""
+    """A member of a .npz file that is no array of numbers. Commands copy it unchanged."""
 
-    suffix: str = ""  # extension of the member's name
+    suffix: str = ""  # extension of the name of the member
 
 
 def _open_npy(path: str, shown: str | None = None) -> Model:
@@ -258,9 +266,9 @@ def _open_npy(path: str, shown: str | None = None) -> Model:
 
 
 def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
-    """Return the header of an array in a part of a file."""
+    """Return the .npy header of an array that is at bytes `start` to `stop` of a file."""
     memory = file.opened()
-    wide = memory[start + 6 : start + 7] != b"\1"  # the size has 4 bytes, not 2
+    wide = memory[start + 6 : start + 7] != b"\1"  # 4 bytes, not 2, for the length
     sizes = memory[start + 8 : start + 10 + 2 * wide]
     length = min(8 + len(sizes) + int.from_bytes(sizes, "little"), MAX_HEADER)
     header = bytes(memory[start : min(stop, start + length)])
@@ -269,8 +277,9 @@ def _mapped_header(file: Mapped, start: int, stop: int) -> bytes:
 
 
 def _read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and type of an array."""
-    # Version 3 allows other field names. An array of numbers has no fields.
+    """Read a .npy header. Return the shape, true for Fortran order, and the type."""
+    # Headers of versions 2 and 3 of the .npy format differ only in the encoding of field
+    # names. Arrays of numbers have no fields, so that the reader of version 2 reads both.
     old, format = np.lib.format.read_magic(stream) == (1, 0), np.lib.format
     read = format.read_array_header_1_0 if old else format.read_array_header_2_0
     return read(stream)
@@ -278,7 +287,7 @@ def _read_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 @lru_cache(maxsize=256)
 def _parsed(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order and type, and the number of bytes before the data."""
+    """Return shape, Fortran order, type, and number of bytes in the header."""
     stream = BytesIO(data)
     return (*_read_header(stream), stream.tell())
 
@@ -286,11 +295,11 @@ def _parsed(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 def _npy_header(
     path: str, name: str, data: bytes
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any] | None, int]:
-    """Return shape, order, type and the number of bytes before the data. The type is `None`
-    for bytes that are no array."""
+    """Return shape, Fortran order, type, and number of bytes in the header of an array. If
+    the bytes are no .npy file, the type is `None`."""
     if not data.startswith(NPY):
         return (), False, None, 0
-    with converting(path, "a .npy file that NumPy can read", name):  # any error
+    with converting(path, "a .npy file that NumPy can read", name):
         found = _parsed(data)
     shape = found[0]
     if not sized(shape) or any(n < 0 for n in shape):
@@ -312,7 +321,11 @@ def _array(
     dtype: np.dtype[Any],
     fortran: bool,
 ) -> StoredTensor:
-    """Describe an array in a file. Its data must be between the positions `place`."""
+    """Return a tensor for an array in a file.
+
+    `place` has the index of the first byte of the data, and the end of the bytes that may
+    belong to the data.
+    """
     start, stop = place
     nbytes = prod(shape) * dtype.itemsize
     if start + nbytes > stop:
@@ -325,7 +338,7 @@ def _array(
 
 
 def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Reorder the elements of an array from Fortran order to C order."""
+    """Return the bytes of an array in C order. The file contains it in Fortran order."""
     array = np.frombuffer(file.opened(), dtype, prod(shape), start)
     made = array.reshape(shape[::-1]).T.tobytes()
     file.has_read(start, start + len(made))
@@ -334,14 +347,14 @@ def _turned(file: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any])
 
 @lru_cache(maxsize=256)
 def _name_of(dtype: np.dtype[Any]) -> str | None:
-    """Return the name of a type that tensors of files can have."""
+    """Return the name of a type, or `None` if a stored tensor cannot have the type."""
     name = dtype.newbyteorder("=").name
     known = name in dtypes.TYPES or name in ("bool", "complex64")
     return name if known else None
 
 
 def _format_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a type for users. A type without a name in NumPy is bytes."""
+    """Return the name of a type for users. A type that NumPy lacks has a name like "V2"."""
     unnamed = dtype.kind == "V"
     return f"V{dtype.itemsize}" if unnamed else dtype.newbyteorder("=").name
 
@@ -356,7 +369,8 @@ class _Npz(Model):
         file = Mapped(path)
         file.path, files = shown or path, list[Any]([file])
         try:
-            with converting(file.path, READABLE):  # zipfile and decoders raise any type
+            # zipfile may raise exceptions of any type for an invalid file.
+            with converting(file.path, READABLE):
                 self._archive = zipfile.ZipFile(path)
                 files.insert(0, self._archive)
                 tensors, metadata = _members(file, self._archive)
@@ -367,14 +381,14 @@ class _Npz(Model):
         super().__init__(file.path, "npz", files, tensors, metadata)
 
     def faults(self) -> Iterator[str]:
-        """Yield the wrong checksums. Tensors read mapped members without this check."""
+        """Yield the members with wrong checksums. Memory maps skip this check."""
         archive = zipfile.ZipFile(self._archive.fp)  # type: ignore[arg-type]
         for member in archive.infolist():
             try:
                 with archive.open(member) as stream:
                     while stream.read(1 << 20):
                         pass
-            except Exception as error:  # zipfile and decoders raise any type
+            except Exception as error:  # zipfile may raise exceptions of any type
                 yield f"{member.filename[:100]!r}: {' '.join(str(error).split())[:100]}"
 
 
@@ -383,7 +397,7 @@ def _members(
 ) -> tuple[dict[str, StoredTensor], dict[str, Any]]:
     tensors: dict[str, StoredTensor] = {}
     metadata: dict[str, Any] = {}
-    # The objects of zipfile are large, so the loop frees each one after use.
+    # The objects of zipfile are large, so that the loop frees each object after its use.
     archive.NameToInfo.clear()
     members = archive.infolist()
     members.reverse()
@@ -400,7 +414,7 @@ def _members(
 
 
 def _text_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> str | None:
-    """Return the text of an array with one string."""
+    """Return the string in an array that has one string, or `None` for all other arrays."""
     with archive.open(member) as stream:
         shape, _, dtype = _read_header(stream)
         if dtype.kind != "U" or shape:
@@ -436,7 +450,7 @@ def _member(
 
 
 def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Read a member, and check its size and its checksum."""
+    """Return the bytes of a member. Raise an error if its size or checksum is wrong."""
     with converting(path, READABLE):
         data = archive.read(member)
         if len(data) != member.file_size:
@@ -445,8 +459,9 @@ def _unpacked(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> b
 
 
 def _first_byte(name: str, file: Mapped, member: zipfile.ZipInfo) -> int:
-    """Return the first byte of a member without compression."""
-    # The extra fields before the data may differ from the fields at the end of the archive.
+    """Return the index of the first byte of a member without compression."""
+    # Read the entry before the data. Its fields may have other lengths than the fields of
+    # this member at the end of the archive.
     memory, at = file.opened(), member.header_offset
     if memory[at : at + 4] != ZIP or at + 30 > file.size:
         raise fault(file.path, "an entry of a zip file", "other bytes", name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX models: read initializers as tensors, and edit the graph.
 
-Quantizing replaces an initializer by codes and a DequantizeLinear node. The result of the
-node has the name of the initializer, so that no other node changes.
+`quantize` replaces an initializer by codes and a DequantizeLinear node. The output of this
+node gets the name of the initializer, so that no other node changes.
 """
 
 from __future__ import annotations
@@ -37,24 +37,29 @@ if TYPE_CHECKING:
     from pyquant.cli._plan import Job
     from pyquant.weights._elements import Part
 
-MAX_PROTOBUF = 2**31 - 1  # protobuf's limit for the bytes of a message
+MAX_PROTOBUF = 2**31 - 1  # protobuf's limit for the number of bytes in a message
 OPERATOR = "DequantizeLinear"
 ROLES = ("codes", "scale", "zero_point")
-# MatMulNBits: the inputs after the first, and the attributes with integers.
+# Names for the inputs of MatMulNBits after the first, and names of its integer attributes.
 PACKED, SIZES = ("B", "scales", "zero_points", "g_idx"), ("K", "N", "bits", "block_size")
 DATA = tuple(
     f"{kind}_data" for kind in ("raw", "float", "int32", "int64", "double", "uint64")
 )
-ALIGNMENT = 4096  # of tensors in external data, so that runtimes can map them
-SMALL = 1024  # bytes; larger initializers are weights, smaller ones may be shapes
-# Operators of ONNX and of ONNX Runtime that accept codes as weights.
+# A tensor in external data begins at a multiple of this number of bytes, so that a runtime
+# can map the tensor.
+ALIGNMENT = 4096
+# Maximum number of bytes in a small initializer. A small initializer may be a shape, which
+# onnx needs to check a model; a larger initializer is a weight.
+SMALL = 1024
+# Operators of ONNX and of ONNX Runtime with inputs of codes as weights.
 ON_CODES = {
     *("QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulNBits"),
     *("MatMulBnb4", "GatherBlockQuantized", "QMoE", "QGemm", "QAttention"),
     "DynamicQuantizeLSTM",
 }
-# Operator -> input that can be a weight -> the axis of its outputs, and the attribute that
-# swaps its last two axes. For Gather, the attribute `axis` is the axis of the outputs.
+# Operator -> index of an input that can be a weight -> the axis of the outputs in the
+# weight, and the attribute that swaps the last two axes of the weight. Gather is missing,
+# because its attribute `axis` is the axis of the outputs.
 _PRODUCTS = {0: (-2, "transA"), 1: (-1, "transB")}
 _RECURRENT = {1: (1, ""), 2: (1, "")}
 OUTPUTS: dict[str, dict[int, tuple[int, str]]] = {
@@ -65,13 +70,16 @@ OUTPUTS: dict[str, dict[int, tuple[int, str]]] = {
 }
 
 
-_errors_of_onnx = partial(converting, most=300)  # and of protobuf
+_errors_of_onnx = partial(converting, most=300)  # converts errors of onnx and protobuf
 
 # ---- messages of protobuf ----
 
 
 def _messages(message: Any, *kinds: str) -> Iterator[Any]:
-    """Yield a message and all messages in it, of these kinds or of all, in any order."""
+    """Yield a message and all messages inside, in any order.
+
+    If `kinds` is not empty, yield only messages of these kinds.
+    """
     waiting = [message]
     while waiting:
         message = waiting.pop()
@@ -80,14 +88,15 @@ def _messages(message: Any, *kinds: str) -> Iterator[Any]:
             yield message
         if kind == "TensorProto":  # ListFields would copy the data
             waiting.extend(message.external_data)
-        elif kind != "ValueInfoProto" or not kinds:  # a type has no other kinds
+        # A ValueInfoProto contains no message of a kind that the callers want.
+        elif kind != "ValueInfoProto" or not kinds:
             for field, value in message.ListFields():
                 if field.type == field.TYPE_MESSAGE:
                     waiting.extend([value] if hasattr(value, "DESCRIPTOR") else value)
 
 
 def _is_text(message: Any) -> bool:
-    """Return true if all strings are UTF-8; protobuf returns other strings as bytes."""
+    """Return true if all strings are UTF-8. protobuf returns invalid ones as bytes."""
     if message.DESCRIPTOR.name == "TensorProto":
         return isinstance(message.name, str)
     for field, value in message.ListFields():
@@ -99,7 +108,8 @@ def _is_text(message: Any) -> bool:
 
 
 def _used(graph: Any) -> Iterator[str]:
-    """Yield the inputs of all nodes and the outputs of all graphs, with subgraphs."""
+    """Yield the names that nodes of a graph and of its subgraphs use as inputs, and the
+    names of the outputs of all these graphs."""
     for one in _messages(graph, "NodeProto", "GraphProto"):
         is_node = one.DESCRIPTOR.name == "NodeProto"
         yield from one.input if is_node else (output.name for output in one.output)
@@ -125,12 +135,12 @@ def _format_name(data_type: int) -> str:
 
 class OnnxModel(Model):
     """
-    The numeric initializers of a model's graph, by name.
+    A mapping from names to the initializers with numbers in the graph of an ONNX model.
 
-    Weights of Constant nodes and of subgraphs become initializers of the graph first.
-    `proto` is the model without the data of these initializers, and `protos` has the
-    initializers. `linear` has the results of DequantizeLinear nodes of initializers, and
-    `joined` has these results and the weights of MatMulNBits nodes.
+    Before, weights of Constant nodes and of subgraphs become initializers of the graph.
+    `proto` is the model without the data of the initializers. `protos` maps names to the
+    initializers. `linear` has a logical tensor for each DequantizeLinear node of
+    initializers. `joined` has these tensors, and the weights of MatMulNBits nodes.
     """
 
     def __init__(self, path: str) -> None:
@@ -164,7 +174,7 @@ class OnnxModel(Model):
 
     @property
     def absences(self) -> tuple[str, ...]:
-        """Why weights of the file are not tensors of the model."""
+        """Reasons why the model does not contain all weights of the file."""
         _, *bodies = _messages(self.proto.graph, "GraphProto")
         items = [one for body in bodies for one in (*body.node, *body.initializer)]
         tensors = [tensor for _, tensor in map(_constant, items) if tensor is not None]
@@ -173,14 +183,15 @@ class OnnxModel(Model):
 
     @cached_property
     def parameters(self) -> set[str]:
-        """Codes, scales and offsets: inputs of operators on codes, except the first."""
+        """Names of codes, scales and offsets: all inputs, except the first, of operators in
+        `ON_CODES`."""
         nodes = _messages(self.proto.graph, "NodeProto")
         inputs = [node.input[1:] for node in nodes if node.op_type in ON_CODES]
         return {name for names in inputs for name in names}
 
     @cached_property
     def _uses(self) -> dict[str, list[tuple[Any, int]]]:
-        """The nodes that use a value, and the places of their inputs."""
+        """Name of a value -> the nodes that use it, each with the index of the input."""
         uses: dict[str, list[tuple[Any, int]]] = {}
         for node in reversed([*_messages(self.proto.graph, "NodeProto")]):
             for place, one in enumerate(node.input):
@@ -190,8 +201,8 @@ class OnnxModel(Model):
     def channels(self, name: str) -> int:
         """Return the axis of a tensor whose indices are the outputs of its operator."""
         ndim = (self.joined.get(name) or self[name]).ndim
-        # Values to search: the tensor, its copies and transposes. A list has the axis of
-        # `name` for each axis of the value.
+        # Search the uses of these values: the tensor, its copies and its transposes. For
+        # each axis of the value, the list has the corresponding axis of the tensor `name`.
         waiting: list[tuple[str, list[int]]] = [(name, [*range(ndim)])]
         seen = {name}
         while waiting:
@@ -231,7 +242,8 @@ class OnnxModel(Model):
         return StoredTensor(name, file, format, dtype, shape, start, nbytes)
 
     def _data(self, proto: Any, expected: int | None) -> tuple[Any, int, int]:
-        """Return a file or memory, the first byte, and the number of bytes."""
+        """Return the file or memory with the data of an initializer, the index of the first
+        byte, and the number of bytes."""
         if onnx.external_data_helper.uses_external_data(proto):
             return self.external(proto, expected)
         if proto.HasField("raw_data"):
@@ -245,7 +257,8 @@ class OnnxModel(Model):
         return Bytes(self.path, memory), 0, len(memory)
 
     def external(self, proto: Any, expected: int | None = None) -> tuple[Any, int, int]:
-        """Return the file of external data, the first byte, and the number of bytes."""
+        """Return the file with the external data of an initializer, the index of the first
+        byte, and the number of bytes."""
         fields = {entry.key: entry.value for entry in proto.external_data}
         file = self._file(fields.get("location", ""), proto.name)
         try:
@@ -275,9 +288,12 @@ class OnnxModel(Model):
         return self._external[path]
 
     def _nodes(self, operator: str, roles: tuple[str, ...]) -> Iterator[Any]:
-        """Yield the nodes of an operator with initializers as inputs: the node, and names
-        and tensors by role. Initializers that are inputs of the graph do not count. The
-        input with the role "" may be any value."""
+        """Yield the nodes of an operator with initializers as inputs.
+
+        `roles` has a role for each input. An input with the role "" may be any value. An
+        initializer that is also an input of the graph does not count. The second and third
+        item of a result map roles to names and to tensors.
+        """
         known = self.protos.keys() - {one.name for one in self.proto.graph.input}
         for node in self.proto.graph.node:
             if node.op_type == operator:
@@ -287,7 +303,7 @@ class OnnxModel(Model):
                     yield node, parts, {role: self[name] for role, name in parts.items()}
 
     def _find_linear(self) -> Iterator[Joined]:
-        """Find nodes that dequantize initializers which are no inputs of the graph."""
+        """Yield a logical tensor for each DequantizeLinear node of initializers."""
         for node, parts, tensors in self._nodes(OPERATOR, ROLES):
             if {*ROLES[:2]} <= parts.keys() and node.domain in ("", "ai.onnx"):
                 granularity = _granularity_of(node, **tensors)
@@ -298,7 +314,7 @@ class OnnxModel(Model):
                     yield Joined(node.output[0], codes.shape, how, shared, self, parts)
 
     def _find_packed(self) -> Iterator[Logical]:
-        """Find the weights of MatMulNBits nodes."""
+        """Yield a logical tensor for the weight of each MatMulNBits node."""
         for node, parts, tensors in self._nodes("MatMulNBits", ("", *PACKED)):
             if {*PACKED[:2]} <= parts.keys():
                 given = {one.name: one.i for one in node.attribute}
@@ -310,7 +326,10 @@ class OnnxModel(Model):
 
 
 def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | None:
-    """Return the axis of the outputs in the weight that is input `place`, or `None`."""
+    """Return the axis of the outputs in a weight, or `None` if the input is no weight.
+
+    `place` is the index of the input, and `given` has the attributes of the node.
+    """
     if operator == "Gather" and place == 0:
         return int(given.get("axis", 0))
     axis, swap = OUTPUTS.get(operator, {}).get(place, (None, ""))
@@ -320,7 +339,8 @@ def _outputs_axis(operator: str, place: int, given: dict[str, Any]) -> int | Non
 def _granularity_of(
     node: Any, codes: Any, scale: Any, zero_point: Any = None
 ) -> str | None:
-    """Return the text of the granularity of a node, or `None` if no text describes it."""
+    """Return the text for the granularity of a DequantizeLinear node, or `None` without a
+    text for it."""
     given = {one.name: one.i for one in node.attribute}
     fits = zero_point is None or zero_point.shape == scale.shape
     if given.get("output_dtype", 0) or codes.dtype is None or not fits:
@@ -339,7 +359,7 @@ def _granularity_of(
 
 
 def _metadata(proto: Any) -> dict[str, Any]:
-    """Return the metadata of a model without records; its nodes replace records."""
+    """Return the metadata of a model. Nodes, not records, describe quantized tensors."""
     return {
         "ir_version": proto.ir_version,
         "opset": {one.domain or "ai.onnx": one.version for one in proto.opset_import},
@@ -398,13 +418,16 @@ def _lift_weights(graph: Any) -> None:
 
 
 def _defined(graph: Any) -> set[str]:
-    """Return the names that a graph defines, without subgraphs."""
+    """Return the names of the values that a graph defines, without its subgraphs."""
     outputs = {name for node in graph.node for name in node.output}
     return outputs | {one.name for one in (*graph.input, *graph.initializer)}
 
 
 def _constant(item: Any) -> tuple[str, Any]:
-    """Return name and tensor of an initializer or a Constant node; `None` for others."""
+    """Return the name and the tensor of an initializer or a Constant node.
+
+    For all other nodes, the tensor is `None`.
+    """
     if item.DESCRIPTOR.name == "TensorProto":
         return item.name, item
     given = {one.name: one for one in item.attribute if item.op_type == "Constant"}
@@ -422,7 +445,10 @@ def _is_weight(tensor: Any) -> bool:
 
 
 def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | None:
-    """Return a granularity as attributes of DequantizeLinear, or `None` for 2-D blocks."""
+    """Return the attributes of DequantizeLinear for a granularity.
+
+    Return `None` for blocks along several axes, because the operator does not support them.
+    """
     call = granularity.call(ndim)
     sizes = call.get("block_size")
     if not isinstance(sizes, tuple):
@@ -434,10 +460,12 @@ def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | Non
 
 
 def objection(model: Model, name: str, type: str, granularity: Granularity) -> str | None:
-    """Explain why an initializer cannot be quantized, with the expected and the actual
-    value. The function reads no data."""
+    """Return the reason why an initializer cannot be quantized, or `None`.
+
+    The function reads no data.
+    """
     assert isinstance(model, OnnxModel)
-    proto = model.protos[name]  # results of nodes have codes already
+    proto = model.protos[name]  # `name` is an initializer, not the result of a node
     if _format_name(proto.data_type) not in ("FLOAT", "FLOAT16", "BFLOAT16"):
         need = "expected float32, float16 or bfloat16"
         return f"{need}, got {_format_name(proto.data_type)}"
@@ -456,7 +484,10 @@ def objection(model: Model, name: str, type: str, granularity: Granularity) -> s
 def _since(
     model: OnnxModel, name: str, type: str, attributes: Mapping[str, int]
 ) -> int | None:
-    """Return the least opset, at least the model's, that can dequantize the codes."""
+    """Return the lowest opset, from the model's opset on, that can dequantize the codes.
+
+    Return `None` if no opset supports the type of the codes.
+    """
     try:
         code = onnx.helper.np_dtype_to_tensor_dtype(_core.dtype_named(type))
     except (ValueError, KeyError, TypeError):
@@ -477,10 +508,11 @@ def _since(
 
 class _Edited:
     """
-    A model after the jobs, without the data of the tensors that the jobs write.
+    An edited copy of a model, without the data of the tensors that jobs write.
 
-    `proto` is the model, with an initializer for each of these tensors. `tensors` has
-    these initializers, by the names of the tensors. Names in the graph may differ.
+    `proto` is the model, with an initializer for each of the written tensors. `tensors`
+    maps names of written tensors to their initializers. The name of an initializer in the
+    graph may differ from the name of the tensor.
     """
 
     def __init__(self, model: OnnxModel, path: str, jobs: Sequence[Job]) -> None:
@@ -498,7 +530,7 @@ class _Edited:
         self._taken = {*_names(graph), *(one.name for one in initializers)}
         nodes = [node for node in graph.node if not undone & {*node.output}]
         links = []
-        for job in jobs:  # in the order of initializers
+        for job in jobs:  # jobs have the order of the initializers
             if isinstance(job, Quantized):
                 links.append(self._link(job))
             elif isinstance(job, Decoded):
@@ -511,7 +543,10 @@ class _Edited:
         self._add_initializers({job.source.name for job in made}, undone)
 
     def _load_nested_data(self) -> None:
-        """Load external data of subgraphs, attributes, functions and sparse tensors."""
+        """Copy external data into tensors that are not initializers of the graph.
+
+        Subgraphs, attributes, functions and sparse initializers contain such tensors.
+        """
         for tensor in _messages(self.proto, "TensorProto"):
             if onnx.external_data_helper.uses_external_data(tensor):
                 file, start, nbytes = self.model.external(tensor)
@@ -520,7 +555,7 @@ class _Edited:
                 tensor.ClearField("data_location")
 
     def _raise_opset(self, made: Sequence[Quantized]) -> None:
-        """Raise the opset to the version that the new nodes need."""
+        """Convert the model to the lowest opset that supports all new nodes."""
         model = self.model
         needs = [
             _since(model, job.source.name, job.to, _attributes_of(job)) or 0 for job in made
@@ -534,7 +569,7 @@ class _Edited:
             self.proto.ir_version = max(self.proto.ir_version, least)
 
     def _link(self, job: Quantized) -> Any:
-        """Make a DequantizeLinear node. Its output gets the name of the initializer."""
+        """Return a DequantizeLinear node. Its output has the name of the initializer."""
         name, shape, attributes = job.source.name, job.source.shape, _attributes_of(job)
         blocks = job.spec.granularity.blocks(shape)
         scales = grid_of(shape, blocks)
@@ -549,7 +584,7 @@ class _Edited:
         return onnx.helper.make_node(OPERATOR, inputs, [name], node, **attributes)
 
     def _undo(self, part: Part) -> None:
-        """Replace a node by an initializer of real numbers."""
+        """Add an initializer of real numbers in place of a DequantizeLinear node."""
         linear = self.model.linear.get(part.name)
         if linear is None:
             raise fault(self.path, f"a result of {OPERATOR}", part.format, part.name)
@@ -559,7 +594,7 @@ class _Edited:
         self.tensors[part.name] = _tensor(part.name, part.format, part.shape)
 
     def _free(self, name: str) -> str:
-        """Return the name, with a number if the graph uses it already."""
+        """Return a name that the graph does not use: `name`, or `name` with a number."""
         made, number = name, 1
         while made in self._taken:
             made, number = f"{name}_{number}", number + 1
@@ -567,7 +602,11 @@ class _Edited:
         return made
 
     def _add_initializers(self, changed: set[str], undone: set[str]) -> None:
-        """Check the model with the new tensors as inputs; then make them initializers."""
+        """Check the model, and add the initializers that jobs write.
+
+        During the check, the new tensors are inputs of the graph, because they have no data
+        yet.
+        """
         graph, model = self.proto.graph, self.model
         codes = {name for one in undone for name in model.linear[one].parts}
         written = {one.name for one in self.tensors.values()}
@@ -591,7 +630,7 @@ class _Edited:
 
 def _attributes_of(job: Quantized) -> dict[str, Any]:
     found = _attributes_for(job.spec.granularity, job.source.ndim)
-    assert found is not None  # `objection` excludes the case
+    assert found is not None  # `objection` has rejected blocks along several axes
     return found
 
 
@@ -609,7 +648,10 @@ def _without_data(tensor: Any) -> Any:
 
 
 def _with_data(model: OnnxModel, tensor: Any) -> Any:
-    """Copy an initializer with its data. Initializers of strings contain the data."""
+    """Return a copy of an initializer with its data.
+
+    An initializer of strings is no tensor of the model, and still contains its data.
+    """
     copy = _without_data(tensor)
     if tensor.name in model:
         copy.raw_data = bytes(model[tensor.name]._bytes())
@@ -621,7 +663,11 @@ def _value_info(tensor: Any) -> Any:
 
 
 def _convert(proto: Any, model: OnnxModel, version: int) -> None:
-    """Raise the opset with onnx's converter, which gets large initializers as inputs."""
+    """Convert a model to a higher opset with onnx's version converter.
+
+    Large initializers are inputs of the graph during the conversion, so that the converter
+    does not copy their data.
+    """
     graph = proto.graph
     need = f"a model that onnx.version_converter raises to opset {version}"
     if proto.functions:
@@ -652,13 +698,17 @@ def _convert(proto: Any, model: OnnxModel, version: int) -> None:
 
 
 class _ModelFile(File):
-    """A model in memory, which becomes one message when its tensors are complete. The jobs
-    fill `tensors`, initializers of the model. `sizes` has their bytes."""
+    """An output file for a model that stays in memory until all tensors are complete.
+
+    `tensors` maps names to initializers of the model that jobs fill. `sizes` has the
+    numbers of bytes of these initializers.
+    """
 
     def __init__(
         self, path: str, proto: Any, tensors: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> None:
-        size = proto.ByteSize() + sum(sizes.values()) + 16 * len(sizes)  # lengths
+        # At most 16 bytes for each tensor are for the lengths of fields.
+        size = proto.ByteSize() + sum(sizes.values()) + 16 * len(sizes)
         if size > MAX_PROTOBUF:
             raise fault(path, "less than 2 GiB, or external data in IN", f"{size} bytes")
         super().__init__(path, dict.fromkeys(sizes, 0), size)
@@ -666,24 +716,27 @@ class _ModelFile(File):
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
-        """Allocate the tensors; write the model after the block of the caller."""
+        """Allocate memory for the tensors. After the `with` block, write the model."""
         self._data = {name: bytearray() for name in self.places}
         yield
-        while self._data:  # frees the data of each tensor after its copy
+        while self._data:  # `popitem` lets the loop free the data of each tensor
             name, data = self._data.popitem()
             self._tensors[name].raw_data = bytes(data)
         stream.write(self._proto.SerializeToString())
 
     def write(self, name: str, data: memoryview) -> None:
-        """Append bytes to a tensor."""
+        """Append bytes to the data of a tensor."""
         self._data[name] += data
 
 
 def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
-    """Plan a model, and before it a file of external data with the suffix ``.data`` if the
-    input has external data. Raise Refused if onnx cannot raise the opset, if onnx.checker
-    rejects the result, or if it exceeds 2 GiB."""
-    assert isinstance(model, OnnxModel)  # `perform` refuses other files
+    """Return the output files: the model, and before it a file of external data.
+
+    The file of external data has the suffix ``.data``. It exists only if the input has
+    external data. The function raises Refused if onnx cannot convert the model to the
+    necessary opset, if onnx.checker rejects the result, or if the result exceeds 2 GiB.
+    """
+    assert isinstance(model, OnnxModel)  # `perform` raises Refused for all other models
     edited = _Edited(model, path, jobs)
     places: dict[str, int] = {}
     sizes, end, location = {}, 0, f"{os.path.basename(path)}.data"
@@ -693,7 +746,7 @@ def onnx_files(path: str, model: Model, jobs: Sequence[Job]) -> list[File]:
             continue
         places[part.name] = end = -(-end // ALIGNMENT) * ALIGNMENT
         tensor = edited.tensors[part.name]
-        tensor.raw_data = b""  # which onnx requires
+        tensor.raw_data = b""  # set_external_data requires this field
         onnx.external_data_helper.set_external_data(tensor, location, end, part.nbytes)
         tensor.ClearField("raw_data")
         end += part.nbytes

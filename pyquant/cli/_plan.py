@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan one job for each tensor before any data is read; jobs process bands of rows."""
+"""Plan a job for each tensor before any data is read. Jobs process tensors in bands.
+
+A band consists of consecutive rows. A row has the elements with one index of the first
+axis.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +44,10 @@ if TYPE_CHECKING:
     from pyquant.report import ErrorReport
     from pyquant.weights.blocks import BlockFormat
 
-BAND = 1 << 20  # elements of a band, which fit the cache; fewer if memory is short
-PIECE = 1 << 22  # bytes of a tensor to copy at once
-LEAST = np.array([7 / 8, 3 / 4])  # least shares of energy and largest value to keep
+BAND = 1 << 20  # usual number of elements in a band, which fits the cache
+PIECE = 1 << 22  # number of bytes of a tensor that are copied at once
+# Minimum shares of energy and of the largest value that blocks must keep, see `_Kept`.
+LEAST = np.array([7 / 8, 3 / 4])
 # Kind of file -> element types that it can store.
 NUMPY = {
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -57,7 +62,7 @@ TYPES: dict[str, set[str]] = {
 
 
 class Spec(NamedTuple):
-    """Type, granularity and method for quantizing a tensor."""
+    """How to quantize a tensor: type, granularity, method, and kind of the output file."""
 
     type: str
     granularity: Granularity
@@ -67,7 +72,7 @@ class Spec(NamedTuple):
 
     @property
     def stored(self) -> Stored:
-        """How the file stores the codes."""
+        """A description of how the file stores the codes."""
         return (ONNX if self.kind == "onnx" else STORED)[self.type]
 
     @property
@@ -76,7 +81,7 @@ class Spec(NamedTuple):
         row = self.type.startswith("uint")
         return row if self.symmetric is None else not self.symmetric
 
-    @lru_cache(maxsize=64)  # noqa: B019, tensors share objects
+    @lru_cache(maxsize=64)  # noqa: B019, many tensors share one object
     def for_axis(self, axis: int | None) -> Spec:
         """Replace ``channel`` by ``axis:K``, or by ``tensor`` if the axis is `None`."""
         if self.granularity.text != "channel":
@@ -88,12 +93,12 @@ class Spec(NamedTuple):
 @dataclass(slots=True, eq=False, repr=False)
 class Job:
     """
-    A tensor and the work on it.
+    The task of writing one tensor of the output.
 
-    `to` and `granularity` are the type and the granularity of the result. `reason` explains
-    why a tensor is copied, and is `None` for a tensor that changes. `sqnr` in dB is `None`
-    without an error or before the work. A model has many tensors, so that a job stores few
-    values.
+    `to` and `granularity` are the type and the granularity of the result. `reason` is the
+    reason why the tensor is copied unchanged, or `None` for a tensor that changes. `sqnr`
+    is the SQNR in dB. It is `None` before the tensor is written, and if the result has no
+    error. A job stores few values, because a model has many tensors.
     """
 
     source: Logical
@@ -104,7 +109,7 @@ class Job:
 
     @property
     def parts(self) -> list[Part]:
-        """The tensors of the output file."""
+        """Descriptions of the tensors that the job writes."""
         raise NotImplementedError
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
@@ -113,18 +118,19 @@ class Job:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the result."""
+        """Number of bytes of the result."""
         return sum(part.nbytes for part in self.parts)
 
 
 def already(source: Logical) -> str:
-    """Explain why a quantized tensor is not quantized again."""
+    """Return the reason why a quantized tensor is not quantized again."""
     return f"the tensor is quantized already ({source.type}); use pyquant dequantize"
 
 
 def objection(source: Logical, spec: Spec) -> str | None:
-    """Explain why a tensor cannot be quantized: the expected and the actual value."""
-    decoded = source.type not in BLOCKS and spec.kind == "onnx"  # by a node
+    """Return the reason why a tensor cannot be quantized, or `None`."""
+    # In an ONNX model, a node of the graph decodes the codes already.
+    decoded = source.type not in BLOCKS and spec.kind == "onnx"
     if source.is_quantized and decoded:
         return already(source)
     if not source.is_real:
@@ -137,7 +143,7 @@ def objection(source: Logical, spec: Spec) -> str | None:
             expected = f"a last extent that is a multiple of {block.block_size}"
             return f"expected {expected} for {spec.type}, got shape {source.shape}"
         return None
-    rows = spec.kind != "onnx"  # rows fill bytes, except in ONNX
+    rows = spec.kind != "onnx"  # each row must fill bytes, except in ONNX models
     if rows and spec.stored.how == "bytes" and last * spec.stored.bits % 8:
         return f"expected an even last extent for {spec.type}, got shape {source.shape}"
     return spec.granularity.objection(source.shape)
@@ -147,7 +153,7 @@ def objection(source: Logical, spec: Spec) -> str | None:
 
 
 class _Banded(Job):
-    """A job on rows of real numbers, as many at a time as memory allows."""
+    """A job that reads real numbers in bands. `memory` limits the size of a band."""
 
     __slots__ = ("_memory",)
 
@@ -156,27 +162,27 @@ class _Banded(Job):
     ) -> None:
         super().__init__(source, to, text)
         self._memory = memory
-        self._rows(threads)  # raises if one row exceeds memory
+        self._rows(threads)  # raises an error if the smallest band exceeds the memory
 
     @property
     def _real(self) -> str:
-        """The type of the numbers in the computation."""
+        """The type of the real numbers in a band."""
         return "float64" if self.source.type == "float64" else "float32"
 
     @property
     def _unit(self) -> int:
-        """The number of rows that bands must be multiples of."""
+        """The number of rows in a band must be a multiple of this number."""
         return 1
 
     def _rows(self, threads: int) -> int:
-        """Return the rows of a band."""
+        """Return the number of rows in a band."""
         source, unit = self.source, self._unit
         if source.ndim == 1:  # rows are elements
             unit = lcm(unit, _BLOCK_SIZES.get(source.type, 1))
         count, *others = source.shape or (1,)
         inner = prod(others)
         each = inner * _core.dtype_named(self._real).itemsize
-        # More rows than this would not help: all threads already have work.
+        # With this number of rows, all threads have work. More rows would not be faster.
         useful = max(1, BAND * (1 if threads == 1 else 8 * threads) // max(1, inner))
         fitting = self._memory // 3 // max(1, each)
         rows = min(useful, fitting, count) // unit * unit
@@ -192,7 +198,7 @@ class _Banded(Job):
     def _bands(
         self, threads: int, advance: Callable[[int], None] | None = None
     ) -> Iterator[tuple[slice | None, Array]]:
-        """Yield rows and bands like `decoded`, and pass the bytes of each to `advance`."""
+        """Yield bands like `decoded`. Pass the number of bytes read to `advance`."""
         source, count = self.source, self._rows(threads)
         for rows, band in decoded(source, self._real, count=count, threads=threads):
             yield rows, band
@@ -204,7 +210,10 @@ class _Banded(Job):
 
 
 class Quantized(_Banded):
-    """A job that writes codes and parameters. With `measure`, it also adds up the error."""
+    """A job that writes codes, scales and zero points.
+
+    If `measure` is true, the job also measures the error.
+    """
 
     __slots__ = ("_measure", "spec")
 
@@ -221,12 +230,16 @@ class Quantized(_Banded):
 
     @property
     def _unit(self) -> int:
-        """Least number of rows in a band; all rows if only these determine parameters."""
+        """The unit of the number of rows in a band.
+
+        If parameters depend on all rows and cannot be computed band by band, the unit is
+        the number of all rows.
+        """
         spec, stored, rows = self.spec, self.spec.stored, self._blocks[0]
         source, each = self.source, 32 // stored.bits
         if rows < source.shape[0]:
             unit = lcm(rows, each if stored.how == "words" else 1)
-            # A band also needs as many zero points as fill bytes.
+            # The packed zero points of a band must also fill bytes.
             return lcm(unit, rows * 8 // stored.bits) if stored.how == "bytes" else unit
         if spec.method != "minmax" or "block_size" in spec.granularity.call(source.ndim):
             return source.shape[0]
@@ -259,7 +272,7 @@ class Quantized(_Banded):
 
     @property
     def record(self) -> dict[str, Any]:
-        """Facts about the codes for the metadata of the file."""
+        """The record that describes the tensor in the metadata of the file."""
         return {
             "type": self.spec.type,
             "granularity": self.spec.granularity.text,
@@ -272,8 +285,10 @@ class Quantized(_Banded):
         }
 
     def chosen(self, real: str, threads: int) -> QParams | None:
-        """Choose parameters by the extremes of all bands; `None` if no two bands share a
-        scale."""
+        """Choose the parameters from the extremes of all bands.
+
+        Return `None` if bands do not share scales, or if there is only one band.
+        """
         spec, extent = self.spec, self.source.shape[0]
         if self._blocks[0] < extent or self._rows(threads) >= extent:
             return None
@@ -283,7 +298,7 @@ class Quantized(_Banded):
         return observer.qparams(spec.type, symmetric=spec.symmetric, scale_dtype=real)
 
     def chosen_for(self, numbers: Array, real: str, threads: int) -> QParams:
-        """Choose the parameters of a band."""
+        """Choose the parameters of a band from its values."""
         spec = self.spec
         how: dict[str, Any] = {"method": spec.method, "symmetric": spec.symmetric}
         how |= spec.granularity.call(numbers.ndim)
@@ -328,8 +343,11 @@ def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
 def _zero_form(
     spec: Spec, scales: tuple[int, ...], shape: tuple[int, ...], blocks: Sequence[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return type and shape of the zero points. Words pack them along the outputs of a
-    matrix if each output has its own."""
+    """Return the type and the shape of stored zero points.
+
+    If codes are in words and each output of a matrix has zero points, the zero points are
+    also in words, packed along the outputs.
+    """
     if spec.stored.how != "words":
         return spec.type, scales
     if len(shape) == 2 and blocks[0] == 1 and len(scales) == 2:
@@ -340,7 +358,7 @@ def _zero_form(
 def _write_parameters(
     output: Output, spec: Spec, parts: Mapping[str, Part], chosen: QParams
 ) -> None:
-    """Append the scales and zero points of a band."""
+    """Append the scales and zero points of a band to the output file."""
     scale, part = np.asarray(chosen.scale), parts.get("zero_point")
     output.write(parts["scale"].name, scale)
     if part is None:
@@ -361,7 +379,7 @@ def _write_parameters(
 
 
 def _stored(chosen: QParams, stored: Stored) -> QParams:
-    """Return the parameters for stored codes, which are unsigned in words."""
+    """Return the parameters for the stored codes. In words, stored codes are unsigned."""
     if not stored.middle:
         return chosen
     zero = np.add(stored.middle, 0 if chosen.zero_point is None else chosen.zero_point)
@@ -376,7 +394,11 @@ class InBlocks(Quantized):
 
     @property
     def _unit(self) -> int:
-        """Least number of rows in a band: a block of a vector, or a row of a matrix."""
+        """The unit of the number of rows in a band.
+
+        A row of a vector is an element, and the unit is the size of a block. A row of a
+        matrix consists of complete blocks, and the unit is 1.
+        """
         return BLOCKS[self.to].block_size if self.source.ndim == 1 else 1
 
     @property
@@ -397,7 +419,10 @@ class InBlocks(Quantized):
 
 
 class OutOfRange(Refused):
-    """A tensor with values that a type cannot hold. One error reports all tensors."""
+    """An error about a tensor with values that a type cannot represent.
+
+    The caller reports all such tensors in one error.
+    """
 
     def __init__(self, type: str, largest: float) -> None:
         super().__init__(f"{type}: largest value {largest:g}")
@@ -405,21 +430,24 @@ class OutOfRange(Refused):
 
 class _Kept:
     """
-    Find tensors with values that the scales of a block type cannot hold.
+    Detect tensors whose values are out of the range of the scales of a block type.
 
-    If the blocks of a band keep little of its energy or of its largest value, the band is
-    multiplied by a power of two, so that its largest value is about 1, and encoded again.
-    The tensor is out of range if its blocks keep less than 7/8 of the energy, or 3/4 of the
-    largest value, that the second blocks keep. With exact scales, both keep equal shares.
+    The energy of a band is the sum of the squares of its values. If the blocks of a band
+    keep little of the energy or of the largest value, the values are multiplied by a power
+    of two, so that the largest value is about 1. These values are then encoded again. If
+    the scales were in range, the first and the second blocks keep equal shares. The tensor
+    is out of range if the first blocks keep less than 7/8 of the energy, or less than 3/4
+    of the largest value, that the second blocks keep.
     """
 
     def __init__(self, block: BlockFormat, threads: int) -> None:
         self._block, self._threads, self._largest = block, threads, 0.0
-        self._stored, self._ideal = np.zeros(2), np.zeros(2)  # energy, largest value
+        # Energy and largest value that the first and the second blocks keep.
+        self._stored, self._ideal = np.zeros(2), np.zeros(2)
         self.report = NOTHING
 
     def add(self, x: Array, blocks: Array) -> None:
-        """Add a band and its blocks. The method may overwrite the band."""
+        """Add a band and its blocks. The method may overwrite the values of the band."""
         largest = _largest(x)
         report, energy, stored = self._kept(x, blocks, largest)
         self.report += report
@@ -437,8 +465,11 @@ class _Kept:
     def _kept(
         self, x: Array, blocks: Array, largest: float
     ) -> tuple[ErrorReport, float, Array]:
-        """Return the report and the energy of a band, and energy and largest value of its
-        blocks; NaN for infinite scales."""
+        """Return the error report and the energy of a band, and an array.
+
+        The array has the energy and the largest value that the blocks keep. If a scale is
+        infinite, all three numbers are NaN.
+        """
         y = self._block.dequantize(blocks, out=np.empty_like(x), threads=self._threads)
         report = measure_error(x, y, threads=self._threads)
         fields = self._block.split(blocks)
@@ -450,13 +481,13 @@ class _Kept:
         return report, energy, np.array([energy - lost, value])
 
     def check(self) -> None:
-        """Raise OutOfRange if the type cannot hold the values of all bands."""
+        """Raise OutOfRange if values of the tensor are out of the range of the type."""
         if not (self._stored >= LEAST * self._ideal).all():
             raise OutOfRange(self._block.name, self._largest)
 
 
 def _largest(x: Array) -> float:
-    """Return the largest magnitude."""
+    """Return the largest magnitude in an array."""
     return max(float(x.max()), -float(x.min()))
 
 
@@ -464,7 +495,7 @@ def _largest(x: Array) -> float:
 
 
 class Decoded(_Banded):
-    """A job that writes decoded real numbers of a type."""
+    """A job that decodes a tensor and writes real numbers of a type."""
 
     __slots__ = ()
 
@@ -490,7 +521,11 @@ class Decoded(_Banded):
 
 def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float, float]:
     """Return the largest finite magnitude of some rows, before and after rounding to
-    float16. The first differs only for infinite or small values; only then compute it."""
+    float16.
+
+    The numbers can differ much only if a float16 value is infinite or all values are tiny.
+    Only in these cases, the function decodes the rows again to find the first number.
+    """
     bits = int((numbers.view(np.uint16) & 0x7FFF).max())
     stored = float(np.uint16(bits).view(np.float16))
     if 16 <= bits < 0x7C00:
@@ -514,7 +549,7 @@ class Copied(Job):
         super().__init__(source, source.type, source.granularity, reason)
         self._model, self._kind = model, kind
         for name in source.parts:
-            _part_of(model[name], kind)  # raises for types that the file lacks
+            _part_of(model[name], kind)  # raises an error if the file cannot store the type
 
     @property
     def parts(self) -> list[Part]:
@@ -529,16 +564,18 @@ class Copied(Job):
 
 
 def _part_of(tensor: StoredTensor, kind: str) -> Part:
-    """Describe a copied tensor, if the kind of file has its type.
+    """Return the description of a copied tensor for the output file.
 
-    Files of NumPy store bfloat16 as float32, which has all its values.
+    Raise Refused if this kind of file cannot store the type. In .npy and .npz files,
+    bfloat16 numbers are stored as float32, which represents all of them exactly.
     """
     type = type_of(tensor)
     if isinstance(tensor, Other) and kind == "npz":
         return Part(tensor.name, f"{MEMBER}{tensor.suffix}", (), tensor.nbytes)
     if type == "bfloat16" and TYPES.get(kind) is NUMPY:
         return Part.of(tensor.name, "float32", tensor.shape)
-    known = kind == "onnx" or type in TYPES[kind]  # read from an ONNX file
+    # A tensor for an ONNX model is from an ONNX model, so that its type is known.
+    known = kind == "onnx" or type in TYPES[kind]
     swapped = tensor._order == ">"
     if not known or (swapped and tensor.dtype is None):
         expected = f"a type that .{kind} files have"
@@ -550,7 +587,7 @@ def _part_of(tensor: StoredTensor, kind: str) -> Part:
 def bytes_of(tensor: StoredTensor, type: str | None = None) -> Iterator[Bytes]:
     """Yield the bytes of a tensor in pieces, little-endian and in C order.
 
-    `type` is the type of the elements, by default the type of the tensor.
+    `type` is the type of the elements in the result. The default is the type of the tensor.
     """
     kept = type in (None, type_of(tensor)) or isinstance(tensor, Other)
     if tensor._order == "<" and kept:

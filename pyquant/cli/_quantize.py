@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MIN_SIZE = 1024
 VECTOR = "fewer than 2 dimensions"  # why a vector is not quantized
-# Kind of file -> types of codes that it can store.
+# Kind of file -> types of codes that the file can store.
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,
     "safetensors": STORED,
@@ -105,18 +105,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Plan:
-    """Plan a job for each tensor of a model, by the options of the command line."""
+    """Plan a job for each tensor of a model from the options of the command line."""
 
     def __init__(self, options: argparse.Namespace, kind: str) -> None:
         self._options, self._kind = options, kind
         self._default = self._spec(options.type, options.granularity, "--type")
-        # Each rule has an option, a pattern, and a specification (`None`: copy the tensor).
+        # A rule has an option, a pattern, and a specification. With `None` in place of the
+        # specification, the tensor is copied.
         self._rules = [self._rule(*one) for one in options.rules]
 
     def __call__(self, model: Model) -> tuple[list[Job], Metadata]:
         """Return the jobs, and a function that returns the metadata of a file."""
         tensors = logical(model, raw=self._options.raw)
-        special: dict[str, tuple[str, Spec | None]] = {}  # from the last rule that matches
+        # Name of a tensor -> pattern and specification of the last rule that matches it.
+        special: dict[str, tuple[str, Spec | None]] = {}
         for option, pattern, spec in self._rules:
             special |= chosen([(pattern, (pattern, spec))], list(tensors), option)
         default = (None, self._default)
@@ -133,7 +135,7 @@ class _Plan:
         return jobs, _metadata_of(model, jobs, self._kind)
 
     def _spec(self, text: str, granularity: str | None, what: str) -> Spec:
-        """Build the specification that an option gives."""
+        """Return the specification for the type in an option, or raise Refused."""
         options, kind, type = self._options, self._kind, known_type(text, what)
         if type not in TYPES[kind]:
             known = ", ".join(TYPES[kind])
@@ -180,7 +182,8 @@ class _Plan:
             if objections and not small and options.strict and strict:
                 raise Refused(f"tensor {tensor.name[:100]!r}: {objections}")
             if objections is None:
-                # The error is measured for a summary, which --quiet and stdout omit.
+                # Only the summary shows the error. The command prints no summary with
+                # --quiet, and if the output is stdout.
                 quiet = options.quiet or options.output == "-"
                 measure = options.json or not quiet
                 memory, threads = options.max_memory, options.threads
@@ -190,9 +193,11 @@ class _Plan:
         return Copied(tensor, model, self._kind, reason)
 
     def _too_small(self, model: Model, tensor: Logical, pattern: str | None) -> str | None:
-        """Explain why a tensor stays unquantized: small ones save little and affect much.
+        """Return the reason why a tensor is too small to be quantized, or `None`.
 
-        `pattern` selected the tensor. A pattern that is the complete name has no limits.
+        Codes of a small tensor save little memory, but may change results much. `pattern`
+        is the pattern that selected the tensor, or `None`. If the pattern is the complete
+        name of the tensor, the size does not matter.
         """
         if pattern == tensor.name:
             return None
@@ -209,7 +214,7 @@ class _Plan:
 
 
 def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Job]) -> None:
-    """Refuse a pattern that selects vectors only, because it has no effect."""
+    """Raise Refused for a pattern without effect, because it selects only vectors."""
     reasons: dict[str, set[str | None]] = {}
     for job in jobs:
         pattern, spec = special.get(job.source.name, ("", None))
@@ -223,7 +228,7 @@ def _check_effects(special: Mapping[str, tuple[str, Spec | None]], jobs: list[Jo
 
 
 def _repetition(job: Job) -> str | None:
-    """Explain that the tensor has the type and granularity already, or return `None`."""
+    """Return a reason if the tensor already has the type and granularity, else `None`."""
     source = job.source
     wanted = job.to, job.granularity
     repeats = source.is_quantized and wanted == (source.type, source.granularity)
@@ -239,7 +244,8 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
     def metadata(names: set[str] | None) -> dict[str, Any]:
         found = {**model.metadata}
         if kind == "gguf":
-            # general.file_type states the type of most tensors, which would be wrong now.
+            # general.file_type states the type of most tensors of the input, and may be
+            # wrong for the output.
             found.pop("general.file_type", None)
             found["general.quantization_version"] = 2
             return found
@@ -257,9 +263,9 @@ def _metadata_of(model: Model, jobs: list[Job], kind: str) -> Metadata:
 def _records(
     model: Model, made: Mapping[str, Quantized], names: set[str] | None
 ) -> dict[str, str]:
-    """Add a record of each quantized tensor to the records of the input."""
+    """Return the metadata with the records of the input and of each quantized tensor."""
     text = model.metadata.get("pyquant")
-    records = loads(text) if isinstance(text, str) else {}  # `logical` has checked them
+    records = loads(text) if isinstance(text, str) else {}  # `logical` has checked the text
     made = {
         n: job for n, job in made.items() if names is None or job.parts[0].name in names
     }
@@ -269,7 +275,10 @@ def _records(
 
 
 def _rows(made: Mapping[str, Quantized]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and record of each quantized tensor, and of its words for `load`."""
+    """Yield the name and the record of each quantized tensor.
+
+    If codes are in words, also yield a record with which `WeightFile.read` returns them.
+    """
     for name, job in made.items():
         yield name, {KIND: job.record}
         stored = STORED[job.to]
@@ -280,7 +289,7 @@ def _rows(made: Mapping[str, Quantized]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _member(row: tuple[str, dict[str, Any]]) -> str:
-    """Return a name and a value as the text of a JSON object's member."""
+    """Return a name and a value as the text of a member of a JSON object."""
     name, value = (json.dumps(one, separators=(",", ":")) for one in row)
     return f"{name}:{value}"
 
@@ -295,8 +304,9 @@ _TYPES = {
 
 
 def _config(made: Mapping[str, Quantized], jobs: list[Job]) -> dict[str, Any] | None:
-    """Build the `quantization_config` that compressed-tensors reads."""
-    groups: dict[str, dict[str, Any]] = {}  # by their JSON without targets
+    """Return the `quantization_config` for compressed-tensors, or `None` if no tensor has a
+    scheme of this package."""
+    groups: dict[str, dict[str, Any]] = {}  # JSON text without targets -> group
     for name, job in made.items():
         weights = _scheme(job)
         if weights is not None and name.endswith(".weight"):
@@ -318,7 +328,7 @@ def _config(made: Mapping[str, Quantized], jobs: list[Job]) -> dict[str, Any] | 
 
 
 def _scheme(job: Quantized) -> dict[str, Any] | None:
-    """Return the scheme of compressed-tensors for a job, or `None` if it has none."""
+    """Return the scheme of compressed-tensors for a job, or `None` without a scheme."""
     spec = job.spec
     if spec.type not in _TYPES or job.source.ndim != 2:
         return None

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from pyquant.cli._logical import Logical
 
-# If more than MOST tensors have errors, only the PLOTTED ones of lowest SQNR have plots.
+# If more than MOST tensors have errors, the page has plots only for PLOTTED tensors, which
+# have the lowest SQNR.
 MOST, PLOTTED = 400, 200
-BAR = 80  # length of the longest bar
+BAR = 80  # length of the longest bar in the table, in SVG units
 COLUMNS = (
     ("tensor", "name"),
     ("type", "type of the codes"),
@@ -41,16 +42,16 @@ COLUMNS = (
     ("bad scales", "scales that are 0 or not finite"),
     ("not finite", "elements that are NaN or infinite"),
 )
-ABSENT = "–"  # noqa: RUF001, a dash for an unknown value
+ABSENT = "–"  # noqa: RUF001, the page shows a dash for an unknown value
 
 
 class Report:
     """
-    Collect measurements of tensors, and write the page.
+    Collect measurements of tensors, and write a page with the report.
 
-    The constructor raises Refused, before any work, without Jinja, and for a path that a
-    report cannot have: one of `others`, or a path that `check_free` rejects. `others` are
-    the files that the report describes, shards included.
+    `others` are the paths of all files that the report describes. The constructor raises
+    Refused if Jinja is not installed, if `path` is in `others`, or if `check_free` rejects
+    `path`. The error is raised before any work.
     """
 
     def __init__(self, title: str, path: str, others: Iterable[str], force: bool) -> None:
@@ -67,8 +68,10 @@ class Report:
         self._tensors: list[dict[str, Any]] = []
 
     def add(self, name: str, a: Logical, b: Logical) -> dict[str, Any]:
-        """Measure a tensor with two `Logical` of equal shapes; return the numbers that
-        `measured` returns without `plots`."""
+        """Add a tensor to the report: the original `a` and the result `b`, of equal shapes.
+
+        Return the numbers of `measured`.
+        """
         numbers, details = measured(a, b, plots=True)
         facts = {
             "name": name,
@@ -89,7 +92,7 @@ class Report:
         return numbers
 
     def write(self) -> None:
-        """Write the complete page, or keep the old file."""
+        """Write the page. An error keeps an existing file."""
         with replacing(self._path) as (file,):
             file.writelines(piece.encode() for piece in self._pieces())
 
@@ -117,7 +120,8 @@ class Report:
         return environment.from_string(page).generate(
             title=shown(self.title),
             version=__version__,
-            # Style and script are files of this package. The policy allows only these two.
+            # Style and script are files of this package. The security policy of the page
+            # allows no other style or script.
             style=Markup(style),
             script=Markup(script),
             policy=_policy(style, script),
@@ -141,7 +145,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _order(tensor: dict[str, Any]) -> float:
-    """Return the sort key of the table: SQNR in dB; exact tensors are last."""
+    """Return the sort key of a tensor in the table: its SQNR in dB, infinite if exact."""
     sqnr = tensor["sqnr"]
     return -inf if sqnr is None or isnan(sqnr) else float(sqnr)
 
@@ -164,7 +168,7 @@ def _totals(tensors: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _rows(tensors: list[dict[str, Any]], plotted: int) -> Iterator[dict[str, Any]]:
-    """Yield the values of each row."""
+    """Yield the values of each row of the table."""
     most = max((one["sqnr"] for one in tensors if _known(one["sqnr"])), default=0)
     for k, one in enumerate(tensors):
         part = float(one["exact"])
@@ -181,7 +185,7 @@ def _rows(tensors: list[dict[str, Any]], plotted: int) -> Iterator[dict[str, Any
 
 
 def _plots(tensor: dict[str, Any]) -> dict[str, Any]:
-    """Return the shapes of the plots of a tensor."""
+    """Return the paths and numbers for the plots of a tensor."""
     grids, points = tensor.get("grids", []), tensor.get("scale_curve")
     others = [{**one, "label": one["granularity"]} for one in tensor["alternatives"]]
     values, used = tensor["histogram"], tensor.get("used", "")
@@ -209,7 +213,7 @@ def _number(number: object, digits: int) -> str:
     return f"{number:.{digits}g}" if _known(number) else ABSENT
 
 
-# Formats of numbers on the page. An unknown value is a dash.
+# Name of a filter in the template -> function that formats a number.
 FILTERS = {
     "number": _number,
     "bytes": sized,
@@ -217,6 +221,6 @@ FILTERS = {
     "hundredths": lambda n: f"{n:.2f}" if _known(n) else ABSENT,
     "decibels": lambda n: f"{n:.2f} dB" if _known(n) else ABSENT,
     "percent": lambda n: f"{100 * n:.3g} %" if _known(n) else ABSENT,
-    # The script of the page sorts rows by these numbers.
+    # The script of the page reads numbers in this format to sort the rows.
     "plain": lambda n: f"{n:.17g}".replace("inf", "Infinity") if _sorted(n) else "",
 }

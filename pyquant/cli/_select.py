@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 
-# The last part of the help of a command.
+# The last part of the help text of a command.
 STATUS = """
 exit status:
   0    done
   2    a file or an argument cannot be used
   3    no space on the disk
   129  SIGHUP; 130: Ctrl-C; 143: SIGTERM"""
-# Options of several commands. A row has the names, the placeholder of the value, the help,
-# and further arguments of argparse. Without a placeholder, the option is a flag; argparse
-# makes the placeholder "". A list of rows has options that exclude each other.
+# Options that several commands have. A row has the names, the placeholder for the value,
+# the help, and optionally further arguments of argparse. If the placeholder is `None`, the
+# option is a flag. If it is "", argparse chooses the placeholder. In `add_options`, a list
+# of rows has options that exclude each other.
 REPEATED = {"action": "append", "default": []}
 TENSOR = ("--tensor", "PATTERN", "glob or re:REGEX; repeatable (default: all)", REPEATED)
 RAW = ("--raw", None, "treat codes as values; ignore names of scales")
@@ -50,11 +51,12 @@ def chosen(
     rules: Sequence[tuple[str, _Value]], names: Iterable[str], option: str = "--tensor"
 ) -> dict[str, _Value]:
     """
-    Map the names that match a pattern to the value of the last pattern that matches.
+    Return a dict from names to the value of the last pattern that matches the name.
 
-    A glob matches a complete name; ``*`` matches any characters, dots included. ``re:``
-    and a regular expression match any part. A malformed pattern, and one that matches no
-    name, raise Refused with the `option`.
+    `rules` has pairs of a pattern and a value. A glob must match the complete name, and
+    ``*`` matches any characters, also dots. A pattern that begins with ``re:`` is a regular
+    expression, and may match any part of the name. A malformed pattern, or a pattern that
+    matches no name, raises Refused. The message names the `option`.
     """
     found: dict[str, _Value] = {}
     names = list(names)
@@ -74,5 +76,5 @@ def chosen(
 
 
 def selected(patterns: Sequence[str], names: Iterable[str]) -> Iterable[str]:
-    """Return the names that patterns select; all names without patterns."""
+    """Return the names that match a pattern, or all names without patterns."""
     return chosen([(one, None) for one in patterns], names) if patterns else names

@@ -17,18 +17,20 @@ from pyquant.cli._errors import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-INTERVAL = 0.1  # seconds between two updates of the progress line
-BAR = 20  # characters of the progress bar
+INTERVAL = 0.1  # minimum time between two updates of the progress line, in seconds
+BAR = 20  # number of characters in the progress bar
 
 
 def _is_terminal(file: TextIO | None) -> bool:
-    """Return true if `file` is a terminal with a cursor."""
+    """Return true if `file` is a terminal that can move its cursor."""
     return file is not None and file.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Progress:
-    """Show a progress line on stderr, if stderr is a terminal; a context manager. `total`
-    is the number of bytes to process."""
+    """A context manager that shows a progress line on stderr, if stderr is a terminal.
+
+    `total` is the number of bytes that will be processed.
+    """
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:
         self.total, self.done = total, 0
@@ -36,11 +38,11 @@ class Progress:
         self._start, self._next = monotonic(), 0.0
 
     def __enter__(self) -> Progress:
-        """Return the progress line, which `advance` draws."""
+        """Return the object. `advance` shows the line."""
         return self
 
     def advance(self, nbytes: int, name: str = "") -> None:
-        """Add processed bytes, and show the line with the name of the tensor."""
+        """Add a number of processed bytes, and show the line with the name of a tensor."""
         self.done += nbytes
         now = monotonic()
         if not self._live or now < self._next:
@@ -62,7 +64,7 @@ class Progress:
 
 
 def sized(nbytes: float) -> str:
-    """Return a number of bytes with a unit."""
+    """Return a number of bytes as text with a unit, for example "1.5 MiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if nbytes < 1024:
             return f"{nbytes:.0f} B" if unit == "B" else f"{nbytes:.1f} {unit}"
@@ -77,10 +79,11 @@ def print_table(
     right: Sequence[str] = (),
 ) -> None:
     """
-    Print rows below a line of headings, and never cut a cell.
+    Print a table: a line with the names of the columns, and the rows.
 
-    The first column holds names. Control characters are escaped. The columns `right` are
-    aligned at the right. On a narrow terminal, long names get a line of their own.
+    No text is shortened, and control characters are escaped. The columns in `right` are
+    right-aligned. The first column has names of tensors or files. On a narrow terminal, a
+    long name is on a separate line.
     """
     if sys.stdout is None:  # stdout is closed
         return
@@ -101,18 +104,18 @@ def print_table(
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with its noun."""
+    """Return a number with a noun, for example "1 tensor" or "2 tensors"."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def print_json(rows: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> None:
-    """Print a line of JSON for each row, and a line with the summary."""
+    """Print a line of JSON for each row, and then a line of JSON with the summary."""
     for row in chain(rows, [{"summary": summary}]):
         print(as_json(row))
 
 
 def as_json(said: Mapping[str, Any]) -> str:
-    """Return one line of JSON. Infinities become strings, and NaN becomes null."""
+    """Return an object as one line of JSON. Infinities become strings, and NaN is null."""
     return json.dumps(_plain(said), separators=(", ", ": "), allow_nan=False)
 
 

@@ -36,7 +36,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def memory_of(text: str) -> int:
-    """Convert a size, for example 256M, to bytes."""
+    """Convert a text, for example "256M", to a number of bytes."""
     found = re.fullmatch(r"(\d{1,12})([KMG]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None or int(found[1]) == 0:
         raise argparse.ArgumentTypeError(f"expected a size such as 256M, got {text!r}")
@@ -70,7 +70,7 @@ FILES = (
 
 
 def output_kind(arguments: argparse.Namespace, default: str) -> str:
-    """Return the kind of the output file; `default` is the kind for stdout."""
+    """Return the kind of the output file. For stdout, the kind is `default`."""
     path, kind = arguments.output, arguments.kind_out
     if path == "-":
         kind = kind or default
@@ -87,7 +87,7 @@ def _is_folder(path: str) -> bool:
 
 @contextmanager
 def _where(path: str) -> Iterator[None]:
-    """Add the file to errors that name a tensor."""
+    """Insert `path` in the message of an error about a tensor."""
     try:
         yield
     except Refused as error:
@@ -96,7 +96,8 @@ def _where(path: str) -> Iterator[None]:
         raise
 
 
-# A function that returns the metadata of a file, from the names of its tensors (or `None`).
+# A function that returns the metadata of an output file. The argument has the names of the
+# tensors in the file, or is `None` if one file has all tensors.
 Metadata = Callable[[set[str] | None], Mapping[str, Any]]
 
 
@@ -105,8 +106,10 @@ def perform(
     kind: str,
     plan: Callable[[Model], tuple[Sequence[Job], Metadata]],
 ) -> int:
-    """Write an output file of a kind, print a summary, and return the exit status. `plan`
-    returns one job for each tensor, and the metadata of files."""
+    """Write an output file of a kind, print a summary, and return the exit status.
+
+    `plan` returns a job for each tensor, and a function that returns metadata of files.
+    """
     to_stdout = arguments.output == "-"
     if to_stdout:
         _check_stdout(arguments)
@@ -119,12 +122,12 @@ def perform(
         jobs, metadata = plan(model)
         _check_names(jobs)
         path = arguments.output
-        if to_stdout:  # a file is written out of order
+        if to_stdout:  # write a file first, because the bytes are not written in order
             folder = stack.enter_context(TemporaryDirectory(prefix="pyquant-"))
             path = os.path.join(folder, f"out.{kind}")
         try:
             files = _files(arguments, path, model, jobs, kind, metadata)
-        except (TypeError, ValueError) as error:  # about a header
+        except (TypeError, ValueError) as error:  # the header of a file cannot be written
             raise Refused(f"{model.path}: {error}") from None
         path = files[-1].path
         check_paths(files, model.paths, arguments.force or arguments.dry_run)
@@ -215,7 +218,7 @@ def _write(arguments: argparse.Namespace, jobs: Sequence[Job], files: list[File]
 
 
 def _check_lost(lost: Mapping[str, OutOfRange], *, keeps: bool) -> None:
-    """Refuse tensors with values that their types cannot hold, all in one error."""
+    """Raise one error for all tensors with values that are out of the range of the type."""
     if not lost:
         return
     shown = ", ".join(f"{name!r} ({error})" for name, error in lost.items())
@@ -230,7 +233,7 @@ def _check_lost(lost: Mapping[str, OutOfRange], *, keeps: bool) -> None:
 
 
 def _fill(report: Report, arguments: argparse.Namespace, model: Model, made: str) -> None:
-    """Read both files again, so that the report describes the written file."""
+    """Measure the written file against the input, and write the report."""
     with open_model(made, arguments.kind_out) as result:
         before = logical(model, raw=arguments.raw)
         for name, found in logical(result).items():

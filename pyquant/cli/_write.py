@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from pyquant._typing import Array
 
 
-PIECE = 1 << 13  # characters of metadata to write at once
-MEMBER = "member"  # with an extension: the type of a .npz member that is copied
+PIECE = 1 << 13  # number of characters of metadata that are written at once
+# The type of a copied member of a .npz file is MEMBER and the extension of the member.
+MEMBER = "member"
 
 
 class File:
-    """An output file of `size` bytes: its final name, the offset of the next byte of each
-    tensor, and the bytes at its start."""
+    """An output file of `size` bytes with the final name `path`.
+
+    `places` maps the name of a tensor to the offset of the next byte to write. `head` has
+    the bytes at the start of the file.
+    """
 
     def __init__(
         self, path: str, places: dict[str, int], size: int, head: bytes | bytearray = b""
@@ -44,7 +48,7 @@ class File:
 
     @contextmanager
     def writing(self, stream: BufferedWriter) -> Iterator[None]:
-        """Reserve space, and write the head. The `with` block then writes the tensors."""
+        """Reserve disk space and write `head`. The `with` block then writes the tensors."""
         self._stream = stream
         _reserve(stream, self.size)
         stream.write(self.head)
@@ -52,7 +56,7 @@ class File:
         yield
 
     def write(self, name: str, data: memoryview) -> None:
-        """Append bytes to a tensor."""
+        """Append bytes to the data of a tensor."""
         self._stream.seek(self.places[name])
         self._stream.write(data)
         self.places[name] += len(data)
@@ -60,10 +64,10 @@ class File:
 
 class Archive(File):
     """
-    A .npz file without compression, which zipfile writes, one member after the other.
+    A .npz file without compression. zipfile writes one member after the other.
 
-    A tensor waits in memory until it is complete. The member ``__pyquant__`` has the
-    metadata as JSON, unless they are empty.
+    Data of a tensor stays in memory until the tensor is complete. If there is metadata, the
+    member ``__pyquant__`` contains the metadata as JSON.
     """
 
     def __init__(self, path: str, parts: list[Part], metadata: Mapping[str, Any]) -> None:
@@ -93,9 +97,9 @@ class Archive(File):
         stream.truncate()
 
     def write(self, name: str, data: memoryview) -> None:
-        """Append bytes to a tensor."""
+        """Append bytes to the data of a tensor."""
         self._waiting.setdefault(name, bytearray()).extend(data)
-        while self._parts:  # write members in order, once complete
+        while self._parts:  # write complete members in order
             part = self._parts[0]
             if len(self._waiting.get(part.name, b"")) < part.nbytes:
                 return
@@ -107,7 +111,7 @@ class Archive(File):
             self._add(part.name, suffix, _npy_head(part), (whole,))
 
     def _add(self, name: str, suffix: str, head: bytes, pieces: Iterable[Any]) -> None:
-        self._archive.NameToInfo.clear()  # free memory
+        self._archive.NameToInfo.clear()  # free memory that pyquant does not need
         info = ZipInfo(f"{name}{suffix}", (1980, 1, 1, 0, 0, 0))
         with self._archive.open(info, "w", force_zip64=True) as member:
             for piece in chain((head,), pieces):
@@ -152,7 +156,7 @@ def _npy_head(part: Part) -> bytes:
     return b"" if part.format.startswith(MEMBER) else _head_of(part.format, part.shape)
 
 
-# Functions from path, tensors and metadata to an output file.
+# Kind of file -> function that returns an output file for a path, tensors and metadata.
 LAYOUTS: dict[str, Callable[[str, list[Part], Mapping[str, Any]], File]] = {
     "safetensors": _safetensors_file,
     "gguf": _gguf_file,
@@ -167,9 +171,11 @@ def sharded_files(
     shards: Mapping[str, str],
     metadata: Callable[[set[str]], Mapping[str, Any]],
 ) -> list[File]:
-    """Plan safetensors files and their index. `shards` maps tensors to the names of files
-    in the folder of `path`. The index is the last file, so that it gets its final name
-    after the files that it names."""
+    """Return safetensors files and their index.
+
+    `shards` maps the name of a tensor to the name of its file in the folder of `path`. The
+    index is the last file. It therefore gets its final name after all other files.
+    """
     folder, files = os.path.dirname(path), []
     for name in dict.fromkeys(shards[part.name] for part in parts):
         own = [part for part in parts if shards[part.name] == name]
@@ -183,7 +189,10 @@ def sharded_files(
 
 
 def check_paths(files: list[File], inputs: Iterable[str], force: bool) -> None:
-    """Refuse to replace an input, or an existing file unless `force` is true."""
+    """Raise Refused if an output file would replace an input file.
+
+    Also raise Refused if a file exists, unless `force` is true.
+    """
     inputs = list(inputs)
     for file in files:
         if any(_is_same(file.path, given) for given in inputs):
@@ -200,17 +209,18 @@ def _is_same(a: str, b: str) -> bool:
 
 class Output:
     """
-    Write files in a `with` block. At its end, rename all files, in order.
+    A context manager that writes files under temporary names.
 
-    An error, Ctrl-C, SIGTERM and SIGHUP remove all temporary files. SIGKILL leaves them,
-    and each final name keeps the old file or gets the complete new file.
+    At the end of the `with` block, all files are renamed in order. After an error, Ctrl-C,
+    SIGTERM or SIGHUP, all temporary files are removed. After SIGKILL, temporary files
+    remain. In all cases, a final name has either the old file or the complete new file.
     """
 
     def __init__(self, files: list[File]) -> None:
         self.files: list[File] = files
 
     def __enter__(self) -> Output:
-        """Open a temporary file in the folder of each final name."""
+        """Open a temporary file for each file, in the folder of its final name."""
         with ExitStack() as stack:
             stack.callback(_sync_folder, os.path.dirname(self.files[-1].path))
             paths = (file.path for file in self.files)
@@ -229,13 +239,13 @@ class Output:
                 file.write(name, piece.data)
 
     def __exit__(self, *raised: Any) -> None:
-        """Rename the temporary files, or remove the files if the block raised an error."""
+        """Rename the temporary files. If the block raised an error, remove the files."""
         with naming(self.files[-1].path):
             self._stack.__exit__(*raised)
 
 
 def _reserve(stream: BufferedWriter, size: int) -> None:
-    """Reserve space on the disk, so that a full disk is reported before any work."""
+    """Reserve space on the disk, so that a full disk raises an error before any work."""
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(stream.fileno(), 0, size)
@@ -246,7 +256,7 @@ def _reserve(stream: BufferedWriter, size: int) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Write the names of files to the disk, where the system can open folders."""
+    """Write the names of files in a folder to the disk, if the system can open folders."""
     with suppress(OSError):
         folder = os.open(path or ".", os.O_RDONLY)
         try:

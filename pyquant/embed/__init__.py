@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the C headers, and the files for CMake and pkg-config."""
+"""Return the folders of pyquant's C headers, and of its files for CMake and pkg-config."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 __all__ = ["get_cmake_dir", "get_include"]
 __dir__: object = __all__.copy
 
-# No pathlib, because its import takes longer than the import of pyquant.
+# Do not import pathlib, because its import takes longer than the import of pyquant.
 _FOLDER = os.path.dirname(__file__)
 _PACKAGE = os.path.dirname(_FOLDER)
 
@@ -20,8 +20,8 @@ def get_include() -> str:
     Returns
     -------
     str
-        Folder for ``include_dirs`` of an extension module. No library must be linked.
-        ``cimport pyquant`` in Cython also needs this folder.
+        Folder for ``include_dirs`` of an extension module. ``cimport pyquant`` in Cython
+        also needs this folder. It is not necessary to link a library.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def get_include() -> str:
     ['pq.h', 'pyquant.h']
     """
     headers = os.path.join(_PACKAGE, "include")
-    checkout = os.path.join(os.path.dirname(_PACKAGE), "csrc")  # an editable install
+    checkout = os.path.join(os.path.dirname(_PACKAGE), "csrc")  # for an editable install
     return headers if os.path.isdir(headers) else checkout
 
 
@@ -43,8 +43,8 @@ def get_cmake_dir() -> str:
     -------
     str
         Folder for CMake's variable ``pyquant_DIR``, so that ``find_package(pyquant)``
-        defines the target ``pyquant::headers``. In ``PKG_CONFIG_PATH``, the folder makes
-        ``pkg-config --cflags pyquant`` print the compiler's option for the headers.
+        defines the target ``pyquant::headers``. If ``PKG_CONFIG_PATH`` contains the folder,
+        ``pkg-config --cflags pyquant`` prints the compiler's option for the headers.
 
     Examples
     --------
