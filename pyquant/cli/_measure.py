@@ -300,7 +300,8 @@ class _Plots:
         self.finite = values.low <= values.high
         self.counts = np.zeros(BINS, np.int64)
         self.codes = None if steps is None else steps.codes
-        self.seen = np.zeros(1 << 16, np.bool_)  # index: the bits of a code as float16
+        # True for each used code. The index is the float16 bits of the value of the code.
+        self.seen = np.zeros(1 << 16, np.bool_)
         usual = "int4" if 8 * b.nbytes < 6 * math.prod(a.shape) else "int8"
         self.dtype = b.type if has_codes(b.type) and TYPES[b.type].bits <= 16 else usual
         ends = (values.low, values.high) if self.finite else (0.0, 0.0)

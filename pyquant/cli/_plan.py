@@ -177,7 +177,7 @@ class _Banded(Job):
     def _rows(self, threads: int) -> int:
         """Return the number of rows in a band."""
         source, unit = self.source, self._unit
-        if source.ndim == 1:  # rows are elements
+        if source.ndim == 1:  # a row of a vector is an element
             unit = lcm(unit, _BLOCK_SIZES.get(source.type, 1))
         count, *others = source.shape or (1,)
         inner = prod(others)

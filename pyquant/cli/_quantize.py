@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyquant.cli._work import Metadata
 
 MIN_SIZE = 1024
-VECTOR = "fewer than 2 dimensions"  # why a vector is not quantized
+VECTOR = "fewer than 2 dimensions"  # the reason why a vector is not quantized
 # Kind of file -> types of codes that the file can store.
 TYPES: dict[str, Any] = {
     "gguf": BLOCKS,

@@ -282,7 +282,7 @@ def encode(
         to = _core.quantize(given, scale, offset=offset, out=to, **how)
         return _seen_as(to, stored) if out is None else out
     checked: dict[str, Any] = {"threads": threads} if stored.kind == "f" else how
-    _core.quantize(np.empty(0, np.float32), 1, **checked)  # raise errors about arguments
+    _core.quantize(np.empty(0, np.float32), 1, **checked)  # checks the arguments
     made = np.empty(given.shape, stored) if made is None else made
     beyond = _encode_slices(given, mask, known, real, how, _seen_as(made, known.codes))
     if beyond and out is not None:

@@ -36,7 +36,7 @@ SPAN = PIECE << 3
 RESIDENT = 1 << 23
 GATHERED = 1 << 18  # number of bytes of scattered rows that are copied at a time
 PAGE = 1 << 12
-MAX_DIMS = 64  # NumPy's limit
+MAX_DIMS = 64  # maximum number of dimensions in NumPy
 MAX_SIZE = 2**63 - 1
 # Maximum numbers of tensors and of metadata keys in a file, to limit the memory. The Python
 # objects for MAX_TENSORS tensors need 400 MB.
@@ -52,7 +52,8 @@ class Mapped:
         from mmap import ACCESS_READ, mmap
 
         self.path: str = path
-        # The first byte, the end, and the number of the bytes that were read.
+        # The index of the first byte that was read, the end of the last range, and the
+        # number of bytes that were read.
         self._seen = (0, 0, 0)
         with open_file(path) as file:
             self.size: int = file.seek(0, 2)
@@ -76,9 +77,9 @@ class Mapped:
     def has_read(self, start: int, stop: int, touched: int | None = None) -> None:
         """Count the bytes that were read; after RESIDENT bytes, release their pages.
 
-        Many small reads then leave as few pages in memory as one large read. `touched` is
-        the number of bytes in the pages that were read. The default is the size of the
-        range from `start` to `stop`, which may also contain pages that were not read.
+        Many small reads then leave as few pages in memory as one large read. If the range
+        from `start` to `stop` contains pages that were not read, `touched` is the number of
+        bytes in the pages that were read.
         """
         first, last, nbytes = self._seen
         touched = stop - start if touched is None else touched
@@ -118,7 +119,7 @@ def special_kind(path: str, *, replace: bool = False) -> str | None:
 def open_file(path: str) -> BufferedReader:
     """Open a regular file to read it. Reject a FIFO, which would block, and a device."""
     kind = special_kind(path)
-    if kind not in (None, "a folder"):  # `open` reports a folder
+    if kind not in (None, "a folder"):  # `open` raises an error for a folder
         raise OSError(errno.EINVAL, f"expected a regular file, got {kind}", path)
     return open(path, "rb")
 
@@ -133,11 +134,11 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, name: str, type: str, shape: tuple[int, ...]) -> Part:
-        """Describe a tensor of single elements."""
+        """Return the description of a tensor without blocks."""
         return cls(name, type, shape, -(-prod(shape) * bits_of(type) // 8))
 
     def shown(self) -> str:
-        """Describe the tensor for error messages."""
+        """Return a text about the tensor for error messages."""
         return f"{self.format} of shape {self.shape} for {self.name[:100]!r}"
 
 
@@ -149,13 +150,13 @@ def check_count(count: int) -> None:
 
 
 def fault(path: str, at: int, expected: str, got: object, tensor: str = "") -> ValueError:
-    """Return the error for a corrupt file."""
+    """Return an exception about byte `at` of a corrupt file."""
     name = f"tensor {tensor[:100]!r}: " if tensor else ""
     return ValueError(f"{path}: {name}expected {expected}, got {got} at byte {at}")
 
 
 def bits_of(dtype: str) -> int:
-    """Return the number of bits of an element in a file."""
+    """Return the number of bits of an element of a type in a file."""
     row = TYPES.get(dtype)
     return row.bits if row is not None else np.dtype(dtype).itemsize * 8
 

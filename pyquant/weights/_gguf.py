@@ -398,7 +398,7 @@ def _written(value: Any, key: str) -> tuple[int, bytes]:
         start = struct.pack("<IQ", _STRING, len(value))
         return _ARRAY, start + b"".join(map(_text, value))
     array = np.asarray(value)
-    if type(value) is int and -(1 << 31) <= value < 1 << 32:  # the common types
+    if type(value) is int and -(1 << 31) <= value < 1 << 32:  # most integers are small
         array = array.astype(np.uint32 if value >= 0 else np.int32)
     elif type(value) is float:
         with np.errstate(all="ignore"):

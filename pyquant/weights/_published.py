@@ -155,7 +155,7 @@ def type_of(tensor: Any) -> str:
 
     A `StoredTensor` has a name for its element type even if ml_dtypes is not installed.
     """
-    if hasattr(tensor, "_type"):  # a StoredTensor
+    if hasattr(tensor, "_type"):  # true for a StoredTensor
         return str(tensor._type or tensor.format)
     dtype = getattr(tensor, "dtype", None)
     name = None if dtype is None else dtypes.name_of(dtype)
@@ -221,7 +221,7 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
 
 
 def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Yield a weight for each format in FORMATS that the tensor `name`, as codes, fits."""
+    """Yield a weight for each format in FORMATS for which the tensor `name` is codes."""
     for row in FORMATS:
         dotted = f".{name}"  # suffixes begin with a dot, but a weight may have no name
         base = dotted.removesuffix(row.codes)
@@ -256,7 +256,8 @@ def _scaled(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
     for scale, original in _scale_names(tensors[name], name).items():
         if scale not in tensors:
             continue
-        marker = f"{original.removesuffix('.weight')}.comfy_quant"  # describes the codes
+        # ComfyUI stores a description of the codes in this tensor.
+        marker = f"{original.removesuffix('.weight')}.comfy_quant"
         rest = {"zero_point": f"{original}_zero_point", "marker": marker}
         rest["g_idx"] = f"{original}_g_idx"
         parts = {"codes": name, "scale": scale}

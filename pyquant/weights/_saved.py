@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files for `write_weights`, and read objects for `WeightFile.load`."""
+"""Write files for `write_weights`, and read objects for `WeightFile.read`."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _blocks(name: str, value: Any) -> _Item:
 
 
 def _shown(pair: tuple[Any, ...]) -> str:
-    """Describe a tuple for an error message. It is no pair of a format and an array."""
+    """Describe a tuple for an error message about a wrong pair of a format and bytes."""
     if len(pair) != 2:
         return f"a tuple of {len(pair)}"
     format, data = getattr(pair[0], "name", pair[0]), pair[1]
@@ -160,7 +160,7 @@ def _as_it_is(name: str, value: StoredTensor) -> _Item:
 
 
 def _rounded(name: str, value: Any) -> _Item:
-    """Describe a bfloat16 tensor, and return it with a float32 array to round."""
+    """Return the description of a bfloat16 tensor, and the float32 array to round."""
     array = _core.plain(value, "weights")
     if array.dtype.newbyteorder("=") != np.float32:
         got = f"{dtypes.described(array)} for {name[:100]!r}"

@@ -236,7 +236,7 @@ def _taken(values: Any, index: Any, axis: int) -> Any:
         return values
     if isinstance(index, slice):
         return values[index] if axis == 0 else values[:, index]
-    return np.take(values, index, axis)  # faster than values[index]
+    return np.take(values, index, axis)  # `np.take` is faster than values[index]
 
 
 def _taken_codes(codes: PackedArray, index: Any, axis: int) -> Any:
@@ -416,7 +416,8 @@ class Weight:
         count, scattered = integer(threads, "threads", 1), None
         if rows is not None:
             index = index_of(rows, shape, "weight")
-            if len(shape) == 1 and isinstance(each[0], Planar):  # rows may cut groups
+            # Decode all rows of a vector, because a group contains several rows.
+            if len(shape) == 1 and isinstance(each[0], Planar):
                 some: Array = self.dequantize(dtype=kind, threads=count)[index]
                 if out is None:
                     return some

@@ -307,7 +307,7 @@ class StoredTensor:
         return shape, runs, None
 
     def __repr__(self) -> str:
-        """Show name, format and shape, not the elements."""
+        """Show the name, the format and the shape, but no elements."""
         return f"StoredTensor({self.name!r}, format={self.format!r}, shape={self.shape})"
 
 
