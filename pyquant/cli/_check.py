@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find faults of a file, and differences between a tensor and its exact definition."""
+"""Find faults of a file, and differences between a tensor and the exact result."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyquant.cli._models import Model
     from pyquant.cli._work import Metadata
 
-# Kind of file -> formats that it can store. MatMulNBits is a format of ONNX nodes.
+# Kind of file -> formats that the file can store. MatMulNBits is missing, because only ONNX
+# nodes have this format.
 KNOWN: dict[str, list[str]] = {
     "safetensors": [name for name in WRITTEN if name != "matmulnbits"],
     "gguf": [*_BLOCKS],
@@ -85,7 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reader_of(model: Model, tensor: Logical, format: str) -> Callable[[], Any] | str:
-    """Return a function that reads the weight of a tensor, or the reason to copy it."""
+    """Return a function that reads the weight of a tensor.
+
+    If the tensor must be copied unchanged, return the reason as a string.
+    """
     check_values(model, tensor)
     name, type = tensor.name, tensor.type
     if not tensor.is_quantized:

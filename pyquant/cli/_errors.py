@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a command, each printed as one line."""
+"""Errors of a command. A command prints each error as one line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shown(text: object) -> str:
 def fault(
     path: str | None, expected: str, got: object, tensor: str | None = None
 ) -> Refused:
-    """Return an error about a file, or about a tensor of a file."""
+    """Return an exception about a file, or about a tensor of a file."""
     where = "" if path is None else f"{path}: "
     where += "" if tensor is None else f"tensor {tensor[:100]!r}: "
     return Refused(f"{where}expected {expected}, got {got}")

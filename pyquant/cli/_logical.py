@@ -202,7 +202,7 @@ class Joined(Logical):
 
     @property
     def real(self) -> str:
-        """The type of the scales in the file."""
+        """The name of the type of the scales in the file."""
         return type_of(self._found["scale"])
 
     @property
@@ -286,7 +286,7 @@ def loads(text: str) -> Any:
 
 
 def records_of(model: Model) -> dict[str, dict[str, Any]]:
-    """Return the records of quantized tensors in a file, by name."""
+    """Return pyquant's records of quantized tensors in a file, by name of the tensor."""
     text = model.metadata.get("pyquant")
     try:
         found = loads(text) if isinstance(text, str) else {}

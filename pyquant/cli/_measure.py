@@ -42,7 +42,7 @@ PLOTS = ("histogram", "used", "grids", "scale_curve", "alternatives")
 
 
 def wide(types: set[str]) -> str:
-    """Return the real type that represents all values of some types."""
+    """Return float64 if one of the types is in WIDE, and otherwise float32."""
     return "float64" if types.intersection(WIDE) else "float32"
 
 
@@ -154,7 +154,8 @@ class Steps:
         return float(np.max(error, where=np.isfinite(error), initial=0.0))
 
     def saturated(self, rows: slice | None, x: Array) -> int:
-        """Count the elements out of the range of the codes by more than half a step."""
+        """Count the elements of `x` that exceed the range of the codes by more than half a
+        step."""
         scale, zero, how = self.tensor.params(rows)
         report = QParams(scale, zero, self.tensor.type, **how).measure_error(x)
         return int(report.saturated_low + report.saturated_high)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open files of arrays and weights, and read their tensors a few rows at a time."""
+"""Open files of arrays and weights as models, whose tensors are read on demand."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Model(WeightFile):
         return iter(())
 
     def channels(self, name: str) -> int:
-        """Return the axis of a tensor whose indices are the outputs of its operator."""
+        """Return the axis of a weight that has an index for each output of its operator."""
         return 0
 
     def close(self) -> None:
@@ -363,7 +363,7 @@ def _format_of(dtype: np.dtype[Any]) -> str:
 
 
 class _Npz(Model):
-    """The members of a .npz file."""
+    """A model with the members of a .npz file."""
 
     def __init__(self, path: str, shown: str | None = None) -> None:
         file = Mapped(path)

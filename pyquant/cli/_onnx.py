@@ -86,7 +86,7 @@ def _messages(message: Any, *kinds: str) -> Iterator[Any]:
         kind = message.DESCRIPTOR.name
         if not kinds or kind in kinds:
             yield message
-        if kind == "TensorProto":  # ListFields would copy the data
+        if kind == "TensorProto":  # the method ListFields would copy the data
             waiting.extend(message.external_data)
         # A ValueInfoProto contains no message of a kind that the callers want.
         elif kind != "ValueInfoProto" or not kinds:
@@ -116,7 +116,7 @@ def _used(graph: Any) -> Iterator[str]:
 
 
 def _names(graph: Any) -> Iterator[str]:
-    """Yield all names of nodes and values of a graph and its subgraphs."""
+    """Yield the names of all nodes and values in a graph and in its subgraphs."""
     for one in _messages(graph, "NodeProto", "ValueInfoProto", "TensorProto"):
         yield one.name
         if one.DESCRIPTOR.name == "NodeProto":
@@ -199,7 +199,7 @@ class OnnxModel(Model):
         return uses
 
     def channels(self, name: str) -> int:
-        """Return the axis of a tensor whose indices are the outputs of its operator."""
+        """Return the axis of a weight that has an index for each output of its operator."""
         ndim = (self.joined.get(name) or self[name]).ndim
         # Search the uses of these values: the tensor, its copies and its transposes. For
         # each axis of the value, the list has the corresponding axis of the tensor `name`.
@@ -384,10 +384,11 @@ def _load(path: str) -> Any:
 
 
 def _lift_weights(graph: Any) -> None:
-    """Move weights of Constant nodes, and of bodies of If, Loop and Scan, to the graph.
+    """Make initializers of the graph from weights of Constant nodes and of subgraphs.
 
-    The nodes of a body see the values of the graph. A name that several bodies define gets
-    a number. A weight that a body returns stays, because a body returns values of its own.
+    A subgraph is a body of If, Loop or Scan. Its nodes can use the initializers of the
+    graph. If several subgraphs define a name, a number is added to the name. A weight that
+    is an output of a subgraph stays, because a subgraph must define its outputs.
     """
     scopes = [*_messages(graph, "GraphProto")]
     counts = Counter(name for scope in scopes for name in _defined(scope))
@@ -441,7 +442,7 @@ def _is_weight(tensor: Any) -> bool:
     return len(tensor.dims) > 1 and _format_name(tensor.data_type) in reals
 
 
-# ---- the abilities of DequantizeLinear ----
+# ---- conditions for DequantizeLinear ----
 
 
 def _attributes_for(granularity: Granularity, ndim: int) -> dict[str, int] | None:

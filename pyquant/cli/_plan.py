@@ -48,7 +48,8 @@ BAND = 1 << 20  # usual number of elements in a band, which fits the cache
 PIECE = 1 << 22  # number of bytes of a tensor that are copied at once
 # Minimum shares of energy and of the largest value that blocks must keep, see `_Kept`.
 LEAST = np.array([7 / 8, 3 / 4])
-# Kind of file -> element types that it can store.
+# NUMPY has the element types that .npy and .npz files can store. TYPES maps the kind of a
+# file to the element types that the file can store.
 NUMPY = {
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64", "complex64"),
@@ -83,7 +84,10 @@ class Spec(NamedTuple):
 
     @lru_cache(maxsize=64)  # noqa: B019, many tensors share one object
     def for_axis(self, axis: int | None) -> Spec:
-        """Replace ``channel`` by ``axis:K``, or by ``tensor`` if the axis is `None`."""
+        """Return a copy for one tensor: replace granularity ``channel`` by ``axis:K``.
+
+        If the axis is `None`, replace ``channel`` by ``tensor``.
+        """
         if self.granularity.text != "channel":
             return self
         text = "tensor" if axis is None else f"axis:{axis}"
@@ -113,7 +117,7 @@ class Job:
         raise NotImplementedError
 
     def do(self, output: Output, advance: Callable[[int], None], threads: int) -> None:
-        """Write the parts, and pass the number of bytes that were read to `advance`."""
+        """Write the tensors, and pass the numbers of bytes that were read to `advance`."""
         raise NotImplementedError
 
     @property
@@ -253,7 +257,7 @@ class Quantized(_Banded):
         names = named_parts(source.name, stored)
         scales = grid_of(shape, blocks)
         scales = scales if prod(scales) != 1 else (1,)
-        # The result of DequantizeLinear has the type of the scales.
+        # In ONNX, the type of the scales is also the type of the decoded values.
         real = source.type if spec.kind == "onnx" else self._real
         parts = {
             "codes": Part.of(names["codes"], stored.format, stored.shape_of(shape)),
@@ -330,7 +334,7 @@ class Quantized(_Banded):
 
 
 def parameters(source: Logical, spec: Spec) -> Iterator[QParams]:
-    """Choose the parameters of a tensor, band by band, exactly as `Quantized` does."""
+    """Yield the parameters of a tensor band by band, exactly as `Quantized` chooses."""
     job = Quantized(source, spec, 1 << 50, 1, measure=False)
     common = job.chosen(job._real, 1)
     if common is not None:
@@ -388,7 +392,7 @@ def _stored(chosen: QParams, stored: Stored) -> QParams:
 
 
 class InBlocks(Quantized):
-    """A job that writes GGUF blocks, which contain scales."""
+    """A job that writes GGUF blocks. Blocks contain codes and scales."""
 
     __slots__ = ()
 
@@ -541,7 +545,7 @@ def _changed(source: Logical, rows: slice | None, numbers: Array) -> tuple[float
 
 
 class Copied(Job):
-    """A job that copies a tensor and its parameters unchanged."""
+    """A job that copies a tensor, with its scales and zero points, unchanged."""
 
     __slots__ = ("_kind", "_model")
 

@@ -75,7 +75,8 @@ examples:
 
 
 def _rules(option: str) -> dict[str, Any]:
-    """Collect --tensor and --keep in one list, in the order of the command line."""
+    """Return arguments of argparse that add the values of --tensor and --keep to one list,
+    in the order of the command line."""
     how = {"action": "append", "dest": "rules", "default": []}
     return how | {"type": lambda text: (option, text)}
 

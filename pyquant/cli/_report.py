@@ -85,7 +85,7 @@ class Report:
         }
         self._tensors.append(facts | numbers | details)
         drawn = [one for one in self._tensors if PLOTS[0] in one]
-        if len(drawn) > MOST:  # free the data of plots that the page omits
+        if len(drawn) > MOST:  # free the data of plots that the page will not have
             for one in sorted(drawn, key=_order)[PLOTTED:]:
                 for key in PLOTS:
                     one.pop(key, None)
@@ -135,7 +135,7 @@ class Report:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a content security policy that allows only this style and this script."""
+    """Return a content security policy that allows only the given style and script."""
 
     def source(text: str) -> str:
         return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

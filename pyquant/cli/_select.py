@@ -36,7 +36,7 @@ JSON = ("--json", None, "print JSON lines: the tensors, then a summary")
 
 
 def add_options(parser: Any, *rows: Any) -> None:
-    """Add the options of some rows to a parser or to a group of options."""
+    """Add options to a parser or to a group of options. A row describes an option."""
     for row in rows:
         if isinstance(row, list):
             add_options(parser.add_mutually_exclusive_group(), *row)

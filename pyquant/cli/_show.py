@@ -58,7 +58,7 @@ class Progress:
         print(f"\r{text[:columns]}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __exit__(self, *error: object) -> None:
-        """Clear the line."""
+        """Clear the progress line."""
         if self._live:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options, files, the loop over tensors and the summary of `quantize` and `dequantize`."""
+"""Common parts of the commands that write a file: options, files, jobs and the summary."""
 
 from __future__ import annotations
 

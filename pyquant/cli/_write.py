@@ -52,7 +52,7 @@ class File:
         self._stream = stream
         _reserve(stream, self.size)
         stream.write(self.head)
-        self.head = b""  # free the memory
+        self.head = b""  # free the memory of the header
         yield
 
     def write(self, name: str, data: memoryview) -> None:

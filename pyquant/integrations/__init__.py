@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantize arrays of other packages and netCDF variables, and multiply codes."""
+"""Quantize dask arrays and variables of netCDF and zarr, and multiply codes."""
 
 from typing import TYPE_CHECKING
 

@@ -428,7 +428,7 @@ class _Attributes:
             return None
         try:
             array = np.asarray(value)
-        except ValueError:  # nested sequences of unequal lengths
+        except ValueError:  # the value has nested sequences of unequal lengths
             array = np.asarray(None)
         if array.dtype.kind not in kinds or array.size == 0:
             due = "numbers" if "f" in kinds else "integers, of codes"

@@ -245,7 +245,7 @@ def _type_of(dtype: Any, name: str) -> str:
 
 
 def _missing(package: str) -> str | None:
-    """Return the name of a required package that is not installed, or `None`."""
+    """Return the name of a package that must be installed for `package`, or `None`."""
     needed = {"onnxruntime": ["onnxruntime", "onnx"], "blas": []}.get(package, [package])
     return next((one for one in needed if find_spec(one) is None), None)
 
@@ -325,7 +325,7 @@ def _with_blas(b: Any, a_type: str, threads: int) -> Callable[[Any], Any]:
     return lambda a: (a.astype(np.float32) @ reals).astype(np.int32)
 
 
-_PACKAGES = {  # from fast to slow
+_PACKAGES = {  # the fastest package is first
     "onnxruntime": _with_onnxruntime,
     "numkong": _with_numkong,
     "torch": _with_torch,

@@ -221,7 +221,7 @@ def find_one(tensors: Mapping[str, Any], name: str) -> list[Found]:
 
 
 def _named(tensors: Mapping[str, Any], name: str) -> Iterator[Found]:
-    """Yield a weight for each format in FORMATS for which the tensor `name` is codes."""
+    """Yield a weight for each format in FORMATS that fits the tensor `name` as codes."""
     for row in FORMATS:
         dotted = f".{name}"  # suffixes begin with a dot, but a weight may have no name
         base = dotted.removesuffix(row.codes)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that weight formats with separate codes and parameters share.
+"""The common parts of weight formats that store codes apart from scales and zero points.
 
-Each format converts to and from a `Planar`. The modules of the formats contain names,
-shapes and errors; this module contains the computation.
+This module contains the computation. The module of each format converts its tensors to a
+`Planar` or a `Scaled`, and contains the names, shapes and errors of the format.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FORMATS = {
     "mx": "mx",
     "nvfp4": "nvfp4",
 }
-# Formats that `convert` writes: they store zero points or biases.
+# Formats that `convert` writes. All of these formats store zero points or biases.
 WRITTEN = [name for name in FORMATS if name not in ("bitsandbytes", "mx", "nvfp4")]
 REALS = ("float32", "float16", "bfloat16")
 LARGEST = (1 << 31) - 1  # maximum extent of an axis, and maximum size of a group
@@ -627,7 +627,8 @@ def joined(name: str, key: str, tensors: Collection[str] = ()) -> str:
     """
     layer = "" if name == "weight" else name.removesuffix(".weight")
     full = f"{layer}.{key}" if layer else key
-    short = f"{name}{key.removeprefix('weight')}"  # for names like "experts.up_proj"
+    # For example, "experts.up" and the key "weight_scale" make "experts.up_scale".
+    short = f"{name}{key.removeprefix('weight')}"
     return short if full not in tensors and short in tensors else full
 
 
@@ -1058,7 +1059,7 @@ def elements_of(value: Any, name: str, types: tuple[str, ...]) -> Any:
 
 
 def word_array(value: Any, name: str) -> Words:
-    """Return little-endian 32-bit words in C order, for `PackedArray`."""
+    """Check an array of 32-bit words, and return it little-endian and in C order."""
     made = array(value, name, ("int32", "uint32"))
     made = made.astype(made.dtype.newbyteorder("<"), copy=False)
     return np.ascontiguousarray(made).view("<i4")

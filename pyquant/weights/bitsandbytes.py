@@ -237,7 +237,7 @@ def _offset_of(offset: SupportsFloat | None, absmax: Floats) -> SupportsFloat:
     return found
 
 
-# ---- rows of int8 ----
+# ---- rows of int8 codes ----
 
 
 @_core.default_fpenv

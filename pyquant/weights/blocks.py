@@ -114,7 +114,7 @@ class BlockFormat(Immutable):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits per element, including the scales."""
+        """Number of bits per element, including the scales of a block."""
         return self.block_bytes * 8 / self.block_size
 
     @property

@@ -50,7 +50,7 @@ _PACKINGS = ("dense", "padded")
 _PLAIN, _REST = ("weight", "weight_scale"), ("weight_zero_point", "weight_g_idx")
 _CODES = ("int8", "uint8", "int16", "uint16", *dtypes.NARROW_FLOATS)
 _SCALES = (*REALS, "float64", "float8_e8m0fnu")
-_TILE = 1 << 15  # number of elements quantized at a time
+_TILE = 1 << 15  # number of elements that are quantized at a time
 
 
 @_core.hinted

@@ -352,7 +352,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         self._files, self._tensors = files, tensors
 
     def __getitem__(self, name: str) -> StoredTensor:
-        """Return a tensor."""
+        """Return the tensor with a name."""
         if name not in self._tensors:
             from pyquant._refused import hint
 
@@ -401,7 +401,7 @@ class WeightFile(Mapping[str, StoredTensor]):
         return self._tensors.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, in the order of the file."""
+        """Iterate over the names of the tensors, in the order of the file."""
         return iter(self._tensors)
 
     def __len__(self) -> int:

@@ -294,7 +294,7 @@ def _to_planes(words: Array, bits: int) -> Words:
 
 
 def _planes_of(bits: int) -> Iterator[tuple[int, int]]:
-    """Yield the position of the lowest bit, and the number of bits, of each plane."""
+    """Yield two numbers for each plane: the lowest bit in the code, and the bit count."""
     return zip(accumulate(_PLANES[bits], initial=0), _PLANES[bits], strict=False)
 
 

@@ -45,7 +45,7 @@ __dir__: object = __all__.copy
 _TENSORS = ("B", "scales", "zero_points", "g_idx")
 _BITS = (2, 4, 8)
 _LEAST, _MOST = 16, 1 << 16  # minimum and maximum block size
-_TILE = 1 << 15  # number of elements quantized at a time
+_TILE = 1 << 15  # number of elements that are quantized at a time
 
 
 @_core.hinted

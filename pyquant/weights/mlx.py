@@ -35,7 +35,7 @@ __dir__: object = __all__.copy
 _TENSORS = ("weight", "scales", "biases")
 _BITS = (2, 3, 4, 5, 6, 8)
 _SIZES = (32, 64, 128)
-_TILE = 1 << 15  # number of elements quantized at a time
+_TILE = 1 << 15  # number of elements that are quantized at a time
 
 
 @_core.hinted
