@@ -41,7 +41,7 @@ def tensors(*arrays):
 
 
 def layer(bits, inputs, outputs, size, lowest=0, dtype=np.float16):
-    """Return random codes, zero points and scales. Axis 0 is the input or its group."""
+    """Return random codes, zero points and scales. Axis 0 runs over inputs or groups."""
     rng = np.random.default_rng([bits, inputs, outputs, size])
     groups = -(-inputs // size)
     codes = rng.integers(0, 1 << bits, (inputs, outputs), dtype=np.uint8)
@@ -78,7 +78,7 @@ def along(codes, axis, bits, pack=stream, dtype=np.int32):
 def numbers(codes, zeros, scales, groups, dtype=np.float32):
     """Return (code - zero) * scale, rounded once. Each row of the result is an output.
 
-    Axis 0 of the arguments is the input or its group.
+    Axis 0 of the arguments runs over inputs or their groups.
     """
     exact = codes.astype(np.int64) - zeros.astype(np.int64)[groups]
     return (exact.astype(np.float64) * scales.astype(np.float64)[groups]).T.astype(dtype)

@@ -123,7 +123,7 @@ TARGETS = ("float32", "float64", "float16", "bfloat16")
 
 @loop("name, target", _safetensors.FORMATS.values(), TARGETS)
 def test_numbers_of_every_type(name, target, tmp_path):
-    """Read numbers equal to a cast to float32, followed by a cast to the target type."""
+    """Numbers equal the result of a cast to float32 and a cast to the target type."""
     if name == "complex64":
         return
     x, to = random_array(name, (7, 20)), dtype_of(target)

@@ -25,7 +25,7 @@ EVERY.append(("awq", 4))
 
 
 def words_of(codes, zeros, bits, kind):
-    """Pack codes and zero points into words. Axis 0 is the input or its group."""
+    """Pack codes and zero points into words. Axis 0 runs over inputs or their groups."""
     if kind == "awq":
         return [oracle.along(one, 1, 4, oracle.awq) for one in (codes, zeros)]
     pack = oracle.planes if kind == "gptq_p" else oracle.stream

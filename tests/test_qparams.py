@@ -200,7 +200,7 @@ def test_attributes_are_read_only():
 def test_made_by_hand():
     scale = np.float32([0.5, 0.25])
     p = pq.QParams(scale, np.int8([1, 2]), np.dtype("int8"), axis=1, block_size=None)
-    scale[0] = 7  # does not change `p`, which has a copy
+    scale[0] = 7  # `p` has a copy of the scale
     x = np.float32([[1, 1], [2, 2]])
     same(p.quantize(x), pq.quantize(x, p.scale, p.zero_point, axis=1))
     assert p.scale.tolist() == [0.5, 0.25]

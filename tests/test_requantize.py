@@ -115,7 +115,7 @@ TABLE = (
 def test_the_table(row, arithmetic, isa):
     v, real, *results = row
     expected = list(results[ARITHMETICS.index(arithmetic)])
-    for count in (1, 40):  # the row alone, and repeated to fill chunks
+    for count in (1, 40):  # one copy of `v`, then several chunks
         got = requantize_at(isa, np.int32(v * count), real, arithmetic=arithmetic)
         assert got.tolist() == expected * count
     assert [product(one, real, arithmetic) for one in v] == expected
@@ -477,7 +477,7 @@ def test_codes_that_a_multiplication_does_not_rescale(name):
     changes = {
         "fill": {"fill": 3},
         "quant_range": {"quant_range": (-5, 5)},
-        "coarse": {"offset": np.float32([1e8, 0, 0])},  # float32 rounds sums to 8
+        "coarse": {"offset": np.float32([1e8, 0, 0])},  # float32 rounds to multiples of 8
         "blocks": {"scale": np.float32([[1], [2]]), "block_size": 2},
         "axes": {"scale": np.float32([1, 2, 3, 4]), "axis": 1},
         "many": {"scale": np.ones(5000, "f4"), "axis": 1},

@@ -57,7 +57,7 @@ def test_onednn_accepts():
             same(onednn.quantize(X, scales=wide, dtype="s8"), Q * np.int8(code))
     same(onednn.dequantize(Q, scales=[0.0]), X * np.float32(0))
     same(onednn.dynamic_quantize(X, np.float32(0), dtype="s8"), Q * np.int8(127))
-    # A single scale has no axis, so the argument is ignored.
+    # If there is only one scale, the argument `axis` is ignored.
     same(onednn.quantize(X, scales=[1.0], axis=99, dtype="s8"), Q)
     same(onednn.dynamic_dequantize(Q, TWO, qtype="per_channel", axis=-2), X)
     for group in ((1, 3), [1, 3], np.array([1, 3])):

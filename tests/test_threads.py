@@ -288,7 +288,7 @@ def looks(work):
     reason="this interpreter has no lock to release",
 )
 def test_the_interpreter_is_released(monkeypatch):
-    """Check that calls release the lock. The system may not switch threads in each call."""
+    """Check that calls release the lock. A thread switch is not certain in each call."""
     x = np.ones(amount(3_000_000, 30_000_000), np.float32)
     out = np.zeros(x.shape, np.int8)
 

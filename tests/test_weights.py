@@ -207,7 +207,7 @@ WRONG = {
     "bool": True,
 }
 
-# For some arguments, values of WRONG that are valid.
+# Values of WRONG that are valid for an argument.
 ACCEPTED = {
     "dtype": ("masked", "five dimensions"),
     "threads": ("huge",),
@@ -223,7 +223,7 @@ FREE = ("self", "name", "path", "out", "default", "metadata", "options", "known"
 
 
 def test_errors_of_arguments():
-    """Each wrong argument raises an error of one line, which begins with a name."""
+    """A wrong argument raises an error of one line. It begins with an argument's name."""
     first = {}
     for name, function, call, _ in public_calls.recorded():
         if function.__module__.startswith("pyquant.weights") and "find" not in name:
@@ -355,7 +355,7 @@ def converted(weight, name):
 
 
 def kept(start, end, lowest):
-    """Return the widths of codes, in bits, if a conversion keeps all values.
+    """Return the widths of codes, in bits, that a conversion keeps without loss.
 
     With `lowest` 0, all zero points are the middle code.
     """

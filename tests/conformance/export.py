@@ -91,7 +91,7 @@ SHORT = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "uint16"
 SHORT |= {"int32": "i32", "int4": "i4", "uint4": "u4", "int2": "i2", "uint2": "u2"}
 SHORT |= {"float8_e4m3fn": "f8e4m3fn", "float8_e4m3fnuz": "f8e4m3fnuz"}
 SHORT |= {"float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz"}
-# Only calls with no other arguments are written as lines.
+# Calls with any other argument are not written as lines of text.
 PLAIN = {"x", "x_scale", "x_zero_point", "y_scale", "y_zero_point", "saturate"}
 PLAIN |= {"output_dtype", "input", "scale", "zero_point", "type", "axes", "round_mode"}
 
