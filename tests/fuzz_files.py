@@ -252,7 +252,7 @@ def make(rng, folder):
 
 @contextlib.contextmanager
 def said(*beginnings):
-    """Ignore a TypeError or ValueError with one of the `beginnings` in its message.
+    """Ignore a TypeError or ValueError if the message begins with one of `beginnings`.
 
     Ignore every KeyError and ImportError.
     """

@@ -75,7 +75,7 @@ def agrees(results, expected):
 
 
 def judged(adapter, call):
-    """Run a call. Return an entry for `deviations/` if the results are wrong."""
+    """Run a call. Return an entry for `deviations/`, or None if the result is expected."""
     try:
         results = adapter.results(call)
     except Unsupported:
