@@ -75,7 +75,7 @@ def agrees(results, expected):
 
 
 def judged(adapter, call):
-    """Run a call. Return an entry for `deviations/`, or None if the result is expected."""
+    """Run a call. If the results are not as expected, return an entry for `deviations/`."""
     try:
         results = adapter.results(call)
     except Unsupported:
