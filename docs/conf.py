@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site: these pages, and the docstrings of the installed package."""
+"""Build the site from these pages and from the docstrings of the installed package."""
 
 import posixpath
 import re
@@ -32,7 +32,7 @@ autosummary_ignore_module_all = False  # Sphinx writes a page for each name of _
 maximum_signature_line_length = 80  # Longer signatures have a line for each parameter.
 numpydoc_show_class_members = False
 
-# Types of parameters link to pages of this site, and not to Python's or NumPy's.
+# Types of parameters link to pages of this site, and not to pages of Python or NumPy.
 CLASSES = ("ErrorReport", "Layout", "Observer", "PackedArray", "QParams", "RoundMode")
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"

@@ -122,7 +122,7 @@ def speech():
 
 
 def text():
-    """Convert an image of a page to the input of rapidocr, and run it to a mask of the text."""
+    """Convert an image of a page to the input of rapidocr, and compute its text mask."""
     model = session(shipped("rapidocr-onnxruntime", "*det_infer.onnx"))
     page = np.full((736, 960, 3), 255, np.uint8)
     signs = RNG.integers(0, 2, (6, 90, 1)) * 255
