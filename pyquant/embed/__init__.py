@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Return the folders of pyquant's C headers, and of its files for CMake and pkg-config."""
+"""Return the folders of the C headers, and of the files for CMake and pkg-config."""
 
 from __future__ import annotations
 

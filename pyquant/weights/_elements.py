@@ -75,7 +75,7 @@ class Mapped:
             self.memory = None
 
     def has_read(self, start: int, stop: int, touched: int | None = None) -> None:
-        """Count the bytes that were read; after RESIDENT bytes, release their pages.
+        """Count the bytes that were read, and release their pages after RESIDENT bytes.
 
         Many small reads then leave as few pages in memory as one large read. If the range
         from `start` to `stop` contains pages that were not read, `touched` is the number of

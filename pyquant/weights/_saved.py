@@ -220,7 +220,10 @@ def _recorded(weights: Mapping[str, Any], metadata: dict[str, Any]) -> list[_Ite
 
 
 def _known(part: Part, array: Array, records: dict[str, Any]) -> _Item:
-    """Return a tensor; as uint8, if safetensors cannot store its type or number of bits."""
+    """Return the description and the data of a tensor.
+
+    If safetensors cannot store its type or number of bits, the tensor has type uint8.
+    """
     if part.format not in dtypes.TYPES or (
         part.format in _safetensors.FORMATS.values()
         and array.size * bits_of(part.format) % 8 == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common parts of weight formats that store codes apart from scales and zero points.
+"""The common parts of weight formats with separate codes, scales and zero points.
 
 This module contains the computation. The module of each format converts its tensors to a
 `Planar` or a `Scaled`, and contains the names, shapes and errors of the format.

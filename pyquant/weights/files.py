@@ -484,10 +484,10 @@ def open_weights(path: str | os.PathLike[str]) -> WeightFile:
     Parameters
     ----------
     path : str or path-like
-        A ``.safetensors`` file; or an ``.index.json`` file, whose tensors are in files in
-        the same folder or below; or a GGUF file of version 2 or 3, in either byte order. If
-        a GGUF model consists of several files, pass the first file. If the extension is
-        unknown, the first bytes decide between GGUF and safetensors.
+        One of these files: a ``.safetensors`` file, an ``.index.json`` file, or a GGUF file
+        of version 2 or 3, in either byte order. Files that an index names must be in its
+        folder or below. If a GGUF model consists of several files, pass the first file. If
+        the extension is unknown, the first bytes decide between GGUF and safetensors.
 
     Returns
     -------
