@@ -11,7 +11,7 @@
     const rows = [...body.rows].sort((a, b) =>
       given(a) && given(b)
         ? compare(value(a, k), value(b, k)) * (down ? -1 : 1)
-        : given(b) - given(a));  // what is not known comes last
+        : given(b) - given(a));  // rows without a value are last
     heads.forEach((other) => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     body.append(...rows);
