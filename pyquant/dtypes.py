@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe element types. Types of ml_dtypes are known without an import of ml_dtypes."""
+"""Element types, including types of ml_dtypes without an import of ml_dtypes."""
 
 from __future__ import annotations
 
