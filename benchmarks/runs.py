@@ -102,7 +102,7 @@ def _note(notes: Notes, rival: Rival, error: Exception, name: str) -> None:
 def _candidates(
     case: arrays.Case, options: Options, notes: Notes
 ) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
-    """Return the calls of pyquant and rivals, and how the bits of each rival compare."""
+    """Return the calls of pyquant and rivals, and a verdict on the bits of each rival."""
     levels = arrays.levels(case.form)[: None if options.all_levels else 1]
     calls: measure.Calls = {isa: arrays.pyquant_call(case, isa) for isa in levels}
     verdicts = {}
@@ -130,7 +130,7 @@ def measure_form(form: Form, size: int, options: Options, notes: Notes) -> Row:
 def _task_candidates(
     task: Task, made: Made, options: Options, notes: Notes
 ) -> tuple[measure.Calls, dict[str, rivals.Verdict]]:
-    """Return the calls of pyquant and rivals, and how the bits of each rival compare."""
+    """Return the calls of pyquant and rivals, and a verdict on the bits of each rival."""
     calls: measure.Calls = {pq.isa.active(): made.call}
     if made.two_calls:
         calls[TWO_CALLS] = made.two_calls

@@ -352,8 +352,8 @@ enum pq_status pq_repack(const struct pq_kernels *kernels, const struct pq_args 
  * other calls. Both are aligned, have the byte order of the machine, and contain start
  * values, for example +infinity and -infinity. A zero in the result may have either sign.
  *
- * If both arrays are float32, the function instead merges the largest magnitude of each
- * group, rounded half to even, into `lowest`, and does not write `highest`.
+ * Both arrays can instead be float32. The function then merges the largest magnitude of
+ * each group, rounded half to even to float32, into `lowest`, and ignores `highest`.
  *
  * *finite is set to 1 if all elements are finite. It is set to 0 for a NaN or an infinity;
  * the results are then undefined. `scale`, `zero` and `out` are ignored.

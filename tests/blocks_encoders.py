@@ -527,7 +527,7 @@ def iq4_codes(values):
 
 
 def iq4_scale(x, w, search):
-    """Return the codes of the first candidate and the best scale; both are 0 for zeros."""
+    """Return the codes of the first candidate, and the best scale. For zeros, return 0."""
     peak = largest(x)
     full = np.abs(peak) >= TINY
 

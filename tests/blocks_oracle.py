@@ -117,7 +117,7 @@ def halves(field, width=16):
 
 
 def spread(field, count):
-    """Repeat the number of each group `count` times, once for each element."""
+    """Repeat the value of each group for the `count` elements of the group."""
     return np.repeat(field, count, axis=-1)
 
 

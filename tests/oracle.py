@@ -586,7 +586,7 @@ def place_of(value: Fraction, name: str) -> int:
 
 
 def _wanted_scale(low, high, to):
-    """Compute the formula of the scale in float64, limited to the largest finite number."""
+    """Compute the scale in float64. The scale is at most the largest finite number."""
     levels = to.highest - to.lowest
     if to.symmetric:
         wanted = max(high, -low) / to.middle[1]

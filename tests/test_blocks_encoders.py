@@ -54,7 +54,7 @@ GGML = {
 
 
 def data(kind, count):
-    """Return rows of 256 numbers of a kind. No number is -0."""
+    """Return rows of 256 numbers. `kind` selects the formula. No number is -0."""
     random = np.random.default_rng(11)
     x = random.standard_normal(256 * count)
     spread = random.integers(-100, 10, count).repeat(256)

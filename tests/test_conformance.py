@@ -58,7 +58,7 @@ def function(op):
 
 
 def strided(value):
-    """Return a copy of an array that has a gap after each element."""
+    """Copy an array into memory with a gap after each element, and return the copy."""
     if not isinstance(value, np.ndarray) or not value.ndim:
         return value
     return np.repeat(value, 2, axis=-1)[..., ::2]

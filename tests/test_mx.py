@@ -106,7 +106,7 @@ CODES = [
 
 @loop("rule, codes, symmetric", mx_oracle.RULES, CODES, [True, False, None])
 def test_chosen_scales_by_a_rule(rule, codes, symmetric):
-    """Compare with `mx.choose_scale` for MX elements, and with the oracle for integers."""
+    """Compare with the formulas of MX for MX elements, and with the oracle for integers."""
     code, quant_range = codes
     narrow = code in mx_oracle.TYPES
     if narrow and symmetric is False:

@@ -1,4 +1,4 @@
-"""Tests of pyquant without ml_dtypes. A call works or raises an error with this name."""
+"""Tests of pyquant without ml_dtypes. A call works, or its error names ml_dtypes."""
 
 import numpy as np
 import pytest

@@ -115,7 +115,7 @@ void pq_gather(const struct pq_kernels *kernels, char *to, const char *from,
         transpose_pixels(kernels, from - last * size, tile->column_stride, to + last * row,
                          step, tile->rows, tile->columns, tile);
     } else if (tile->columns < SHORT_ROW && tile->rows > tile->columns) {
-        /* Copy short rows, for example reversed pixels, column by column. */
+        /* Copy short rows column by column, for example pixels with reversed channels. */
         const struct pq_tile turned = {tile->columns,    tile->rows, tile->column_stride,
                                        tile->row_stride, tile->size, tile->swapped};
         copy_tile(to, size, row, from, turned.row_stride, turned.column_stride, &turned);

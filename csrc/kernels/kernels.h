@@ -442,9 +442,9 @@ typedef void pq_narrow_fn(const float *x, void *y, size_t n);
 typedef void pq_encode_fn(const float *x, uint8_t *y, size_t blocks);
 
 /* Parameters of a search for the scales of blocks. `place` is the format, PQ_BLOCK_<name>.
- * `bytes` is the size of a block. `mean` is the mean square of a row, which Q4_0 to Q5_1
- * use with weights. `asked` is true if the caller requests the search for IQ4_NL even
- * without weights. */
+ * `bytes` is the size of a block. `mean` is the mean of the squares of a row; only Q4_0 to
+ * Q5_1 use the mean, and only with weights. `asked` is true if the caller requests the
+ * search for IQ4_NL without weights. */
 struct pq_gguf_search {
     int place, bytes;
     float mean;

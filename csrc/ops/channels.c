@@ -16,10 +16,10 @@ enum {
     ADJACENT_COLUMNS = 64, /* maximum number of columns of a tile, if adjacent in memory */
     SEPARATE_COLUMNS = 16, /* maximum number of columns, if not adjacent in memory */
     COLUMNS = PQ_COUNT_COLUMNS,   /* maximum number of columns, for few rows */
-    NONFINITE_PAGE = PQ_PAGES - 1 /* only keys of NaN and infinities */
+    NONFINITE_PAGE = PQ_PAGES - 1 /* the keys of NaN and infinities */
 };
 
-/* The state of a call. dim[0] of the plan contains columns, and dim[1] contains rows. */
+/* The state of a call. dim[0] of the plan counts columns, and dim[1] counts rows. */
 struct counting {
     struct pq_counting input;
     struct pq_channel_counts *to;

@@ -558,8 +558,8 @@ static void measure_chunk(struct measuring *m, struct pq_error *errors, ptrdiff_
     }
 }
 
-/* Measure a part of the call: first chunk 0 of all turns, then chunk 1 of all turns, and so
- * on. Neighbouring groups often share cache lines. */
+/* Measure a part of the call. Measure chunk 0 of all turns, then chunk 1 of all turns, and
+ * so on, because the groups of different turns often share cache lines. */
 static void measure_part(struct measuring *m, struct pq_error *errors, int part, int parts)
 {
     const ptrdiff_t turns = m->rooms->turns.all, units = turns * pq_measure_chunks(m->size);

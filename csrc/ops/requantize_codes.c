@@ -74,7 +74,7 @@ static enum pq_status run_box(const struct box_call *call)
         stride *= call->shape[d];
     }
     pq_set_first_element(&from, &call->from, call->first);
-    from.start = 0; /* no random words depend on this position */
+    from.start = 0; /* only stochastic rounding uses the position */
     from.shape = call->shape;
     from.out = (struct pq_array){.data = numbers, .strides = strides, .type = type};
     PQ_TRY(pq_call_run(pq_dequantize_method, call->kernels, &from));

@@ -202,8 +202,8 @@ PQ_NOINLINE c32 c32_rounded(const float *x, float i)
 WORD_AS(PQ_NOINLINE, c32, c32_nearest, (const float *x, float by),
         (uint8_t)pq_bits_f32(x[i] * by + 0x1.8p23f))
 
-/* Divide the first 16 magnitudes by `a`, and the last 16 by `b`. Round up to integers of
- * at most 32. */
+/* Divide the first 16 magnitudes by `a`, and the last 16 by `b`. Round up to integers. The
+ * quotients are at most 32. */
 PQ_NOINLINE c32 c32_quotients_up(const float *x, float a, float b)
 {
     c32 r;

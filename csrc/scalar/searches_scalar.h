@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inline functions on vectors for search_blocks.inc. An fl has LANES float32 values of
- * neighbouring columns, and an ml has a condition for each value. In plain C, one lane
- * gives the shortest code.
+ * neighbouring columns, and an ml is a mask with a boolean for each value. In plain C,
+ * LANES is 1, because this makes the program shortest.
  */
 #ifndef PQ_SEARCHES_SCALAR_H
 #define PQ_SEARCHES_SCALAR_H

@@ -115,8 +115,8 @@ WORD2(vh, smaller_i16, x.v[i] < y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, larger_i16, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 WORD2(vh, larger_u16, (uint16_t)x.v[i] > (uint16_t)y.v[i] ? x.v[i] : y.v[i])
 
-/* Return the smaller number, or NaN if x is NaN. floor_drop_nan() returns the larger
- * number, or y if x is NaN. */
+/* cap_keep_nan(): return the smaller number, or NaN if x is NaN. floor_drop_nan(): return
+ * the larger number, or y if x is NaN. */
 WORD2(vf, cap_keep_nan, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
 WORD2(vf, floor_drop_nan, x.v[i] > y.v[i] ? x.v[i] : y.v[i])
 WORD2(vd, cap_keep_nan_f64, y.v[i] < x.v[i] ? y.v[i] : x.v[i])
@@ -395,7 +395,7 @@ STORE_CODES(store_i16, int16_t, INT16_MIN, INT16_MAX)
 STORE_CODES(store_u16, uint16_t, 0, UINT16_MAX)
 #undef STORE_CODES
 
-/* Return x + y. The sums fit int16, because saturating_quotient() limits x. */
+/* Return x + y. Sums fit int16: saturating_quotient() limits x, and y is a zero point. */
 WORD_OF(vh, narrow_sums, (vi x, vi y), (int16_t)(x.v[i] + y.v[i]))
 
 /* Saturate the numbers of x to [0, highest], add `least` modulo the number of codes, and

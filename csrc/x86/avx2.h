@@ -120,7 +120,7 @@ PQ_INLINE __m256i to_order_i16v(__m256i x)
 }
 
 /* Convert to the nearest int32. The instruction returns INT32_MIN for every number outside
- * int32. For large numbers the exclusive or inverts the bits to INT32_MAX. */
+ * int32. For numbers above INT32_MAX, XOR inverts the bits to INT32_MAX. */
 PQ_INLINE i32v i32_of_f32v(f32v x)
 {
     const __m256 above = _mm256_cmp_ps(x, _mm256_set1_ps(0x1p31f), _CMP_GE_OQ);

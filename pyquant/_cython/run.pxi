@@ -30,8 +30,8 @@ cdef class _Work:
     cdef const Job *job
     cdef int active
     cdef bint closed
-    cdef PyThread_type_lock guard  # Guards `active` and `closed`.
-    cdef PyThread_type_lock busy   # Held while any part runs.
+    cdef PyThread_type_lock guard  # This lock protects `active` and `closed`.
+    cdef PyThread_type_lock busy   # A call holds this lock while one of its parts runs.
 
     def __cinit__(self):
         self.guard = PyThread_allocate_lock()

@@ -1,9 +1,9 @@
 # The table of types of csrc/types.h, and how callers may spell a type in Python.
 
-# _REALS, _CODES, _TYPES and _PACKED map names to a pq_type of csrc/types.h, for real,
-# quantized, all and sub-byte types. _LIMITS maps names of integer types to limits, _NAMES a
-# pq_type to its name, and _DTYPES names to dtypes. A dtype of ml_dtypes is added on first
-# use.
+# Tables of types. _REALS (real types), _CODES (quantized types), _PACKED (sub-byte types)
+# and _TYPES (all types) map a name to a pq_type of csrc/types.h. _NAMES maps a pq_type to
+# the name. _LIMITS maps the name of an integer type to the limits. _DTYPES maps a name to
+# the dtype. A dtype of ml_dtypes is added on first use.
 cdef dict _REALS = {}
 cdef dict _CODES = {}
 cdef dict _TYPES = {}

@@ -256,7 +256,7 @@ def _reserve(stream: BufferedWriter, size: int) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Write the names of files in a folder to the disk, if the system can open folders."""
+    """Flush the entries of a folder to the disk, if the system can open folders."""
     with suppress(OSError):
         folder = os.open(path or ".", os.O_RDONLY)
         try:

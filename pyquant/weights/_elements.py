@@ -240,7 +240,7 @@ def decode_rows(
     dtype: str,
     threads: int,
 ) -> None:
-    """Decode the rows with the numbers `index`, each of complete bytes, and fill `out`."""
+    """Decode the rows that `index` selects into `out`. A row fills complete bytes."""
     table = tensor._bytes().reshape(tensor.shape[0], -1)
     size = table.shape[1]
     workers = 1 if threads == 1 else min(threads, _threads.cpu_count())

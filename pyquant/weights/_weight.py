@@ -897,7 +897,7 @@ def dense(codes: Any, bits: int, layout: str, along: int) -> Words:
 
 def quantized_words(made: Planar, layout: str, along: int, threads: SupportsIndex) -> Array:
     """
-    Quantize the real numbers in ``made.codes``, and pack the codes into words.
+    Quantize the real numbers that ``made.codes`` contains, and pack the codes into words.
 
     The first axis is the axis of the inputs. The codes are ``(x + zero * scale) / scale``.
     Each operation is rounded, and the quotient is then rounded to an integer, half to even.

@@ -521,7 +521,7 @@ float draw_scale(void)
         bits = (uint32_t)random_between(1, 254) << 23 |
                (uint32_t)random_between(0x7ffffd, 0x7fffff);
         break;
-    case 3: /* a power of two, or one of the two next larger numbers */
+    case 3: /* a power of two, or one of the next two floats above */
         bits = (uint32_t)random_between(1, 254) << 23 | (uint32_t)random_below(3);
         break;
     case 4: /* subnormal */
