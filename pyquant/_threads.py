@@ -12,6 +12,7 @@ import _thread
 import os
 import sys
 from _queue import SimpleQueue  # importing queue takes a millisecond
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -93,13 +94,22 @@ def _hire(n: int) -> int:
 
 
 def run(work: Callable[[int], int], parts: int) -> int:
-    """Run all parts, some on this thread, and return the highest status."""
+    """Run all parts, some on this thread, and return the highest status. Raise the first
+    error after all parts have run."""
     if parts == 1:
         return work(0)
     hired = _hire(parts - 1)
     given = [Part(work, part) for part in range(1, 1 + hired)]
-    here = [work(part) for part in (0, *range(1 + hired, parts))]
-    return max(*here, *(part.result() for part in given), 0)
+    here = [partial(work, part) for part in (0, *range(1 + hired, parts))]
+    statuses, errors = [0], []
+    for result in (*here, *(part.result for part in given)):
+        try:
+            statuses.append(result())
+        except BaseException as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return max(statuses)
 
 
 def _forget() -> None:

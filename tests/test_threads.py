@@ -148,6 +148,20 @@ def test_a_part_that_fails_is_no_result():
     assert _threads.run(lambda part: part, 2) == 1
 
 
+def test_all_parts_end_before_an_error_is_raised():
+    ended = []
+
+    def work(part):
+        if part == 0:
+            raise ZeroDivisionError
+        ended.append(sum(range(10**6)))  # takes longer than the error of part 0
+        return 1 // (part - 1)  # part 1 fails, too
+
+    with pytest.raises(ZeroDivisionError):
+        _threads.run(work, 3)
+    assert len(ended) == 2
+
+
 FINALIZING = """
 import os, sys
 import numpy as np, pyquant as pq

@@ -102,6 +102,13 @@ def peak(call):
     return sum(one.nbytes for one in arrays), most
 
 
+@loop("module", [matmulnbits, mlx, mx, nvfp4] if HAVE_BFLOAT16 else [matmulnbits, mlx])
+def test_a_weight_without_rows(module):
+    options = {"dtype": "float4_e2m1fn"} if module is mx else {}
+    w = module.quantize(np.zeros((0, K), np.float32), **options)
+    assert w.shape == w.dequantize().shape == (0, K)
+
+
 @loop("name", READ)
 def test_memory_of_dequantize(name):
     w = READ[name]

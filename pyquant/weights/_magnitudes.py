@@ -99,7 +99,7 @@ def slabs(
         return
     size, step = 1, list(shape)
     for d in reversed(range(len(shape))):  # choose the extent of a part along each axis
-        step[d] = min(shape[d], max(1, most // size // block[d]) * block[d])
+        step[d] = min(shape[d], max(1, most // max(1, size) // block[d]) * block[d])
         size *= step[d]
     ranges = (range(0, n, s) if n else range(0) for n, s in zip(shape, step, strict=True))
     for at in product(*ranges):
