@@ -101,7 +101,8 @@ def run(work: Callable[[int], int], parts: int) -> int:
     hired = _hire(parts - 1)
     given = [Part(work, part) for part in range(1, 1 + hired)]
     here = [partial(work, part) for part in (0, *range(1 + hired, parts))]
-    statuses, errors = [0], []
+    statuses = [0]
+    errors: list[BaseException] = []
     for result in (*here, *(part.result for part in given)):
         try:
             statuses.append(result())
