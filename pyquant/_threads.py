@@ -100,10 +100,13 @@ def run(work: Callable[[int], int], parts: int) -> int:
         return work(0)
     hired = _hire(parts - 1)
     given = [Part(work, part) for part in range(1, 1 + hired)]
-    here = [partial(work, part) for part in (0, *range(1 + hired, parts))]
+    results: list[Callable[[], int]] = [
+        *(partial(work, part) for part in (0, *range(1 + hired, parts))),
+        *(part.result for part in given),
+    ]
     statuses = [0]
     errors: list[BaseException] = []
-    for result in (*here, *(part.result for part in given)):
+    for result in results:
         try:
             statuses.append(result())
         except BaseException as error:
